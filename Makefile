@@ -74,7 +74,6 @@ type: $(LINT_READY) ## mypy --strict
 golden: $(TEST_READY) ## write generated/two_link and the manual's tables, after an intended change
 	rm -rf generated/two_link
 	$(BIN)/grid-gen robots/two_link.urdf --output generated
-	$(BIN)/python docs/functions_table.py docs/functions.md
 	$(BIN)/python docs/derived.py
 
 wheel: $(RELEASE_READY) ## build dist/*.tar.gz, and dist/*.whl from it, and check both

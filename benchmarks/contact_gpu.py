@@ -22,9 +22,8 @@ from static_gpu import known_demand
 
 from gridgen.backends.cuda.compiler import compile_kernel
 from gridgen.backends.interface import launch_of
-from gridgen.cost.demand import demand_of
 from gridgen.cost.devices import _DEVICES, Device
-from gridgen.cost.gpu import predicted
+from gridgen.cost.gpu import demand_of, predicted
 from gridgen.dynamics.functions import computation_of
 from gridgen.kernel import WARP
 from gridgen.model.readers.mujoco import from_model

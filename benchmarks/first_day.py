@@ -256,7 +256,7 @@ def compared(clock: Clock) -> list[dict[str, Any]]:
 
 def fitted(figures: Mapping[str, Any]) -> dict[str, float]:
     """Return the fields of ``Device`` that measurements settle."""
-    names = ("launch", "latency", "memory_reached", "l2_reached", "link", "code_bytes")
+    names = ("launch", "latency", "memory_reached", "l2_reached", "code_bytes")
     found = {name: figures[name] for name in (*names, "fetched_pace") if name in figures}
     return {name: float(f"{value:.3g}") for name, value in found.items()}
 

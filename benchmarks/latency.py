@@ -56,7 +56,7 @@ GRIDGEN_EXPORT void packs(long n, const double** in, double* out)
             gridgen::in_rows(in[0] + i * {nq}, {nq}), gridgen::in_rows(in[1] + i * {nv}, {nv}),
             gridgen::in_rows(in[2] + i * {nv}, {nv}), gridgen::for_all(gravity),
             gridgen::in_rows(out + i * {nv}, {nv})}};
-        {call}_strided(arrays, 0, 1, 1);
+        {robot}::simd::{function}<double>(arrays, 0, 1, 1);
     }}
 }}
 GRIDGEN_EXPORT void chained(long n, const double** in, double* out)

@@ -13,9 +13,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
+from gridgen.papers.schedules import paper_work
 from gridgen.schedules.cfa.plan import plan_cfa
 from gridgen.schedules.cfa.work import cfa_work
-from gridgen.schedules.scan.work import scan_work
 from gridgen.schedules.team.plan import ScanPlan, plan_scan
 from helpers.cfa import CFA_KERNELS
 from helpers.scan import SCANS, tree_of
@@ -35,7 +35,7 @@ def report(plans: Iterable[tuple[str, ScanPlan]], functions: Iterable[str]) -> s
             if function in CFA_KERNELS:
                 work = cfa_work(plan_cfa(plan))
             else:
-                work = scan_work(plan, SCANS[function])
+                work = paper_work(plan, SCANS[function])
             lines.append(
                 f"{name:<16}{plan.bodies:>7}{len(plan.tree.levels):>7}  {function:<36}"
                 f"{work.operations:>12}{work.steps:>7}"

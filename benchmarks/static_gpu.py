@@ -2,6 +2,7 @@
 
     python benchmarks/static_gpu.py --robots arm7
     python benchmarks/static_gpu.py --arch sm_80 --batch 4096 --teams --json build/static.json
+    python benchmarks/static_gpu.py --teams --batch 1024 8192 1048576 --tables
     python benchmarks/static_gpu.py --peer grid.cubin
 
 Times are predictions, of the model in ``gridgen.cost``. See ``benchmarks/README.md``.
@@ -23,15 +24,13 @@ from cases import CASES, INPUTS, OWN, Case, load_cases
 from native import Unavailable
 from report import print_grids
 from sass import Code, kernel_of, kernels_of
-from tables import Grid, Results, Row, markdown_grid, number, read_run
+from tables import Grid, Results, Row, markdown_grid, number, read_run, write_table
 
 from gridgen import __version__
 from gridgen.backends.cuda.compiler import KernelResources, check_machine, compile_kernel
 from gridgen.backends.interface import ITEM_BYTES, launch_of
-from gridgen.cost.demand import demand_of
 from gridgen.cost.devices import INSTRUCTION_BYTES, Device, device_of
-from gridgen.cost.gpu import Demand, predicted, roofline_bound
-from gridgen.cost.traffic import Layout
+from gridgen.cost.gpu import Demand, Layout, demand_of, predicted, roofline_bound
 from gridgen.errors import GridGenError
 from gridgen.functions.types import Dtype
 from gridgen.kernel import Kernel
@@ -63,13 +62,16 @@ TAKEN = {
 BATCH = {
     "bytes": "bytes\na state",
     "sectors": "sectors\na state",
-    "lines": "lines\na state",
     "warps": "warps\nat once",
     "waves": "waves",
     "microseconds": "predicted\nus",
     "bound": "bound",
     "share": "share of the\nroofline bound",
 }
+#: Columns of the table of docs/warp.md, and the schedules that it compares.
+CODE = {name: TAKEN[name] for name in ("registers", "spills", "stack", "shared", "instructions")}
+CODE |= {"code_bytes": "bytes\nof code"}
+COMPARED = ("thread", "warp")
 #: What tells rows apart.
 KEY = ("robot", "function", "dtype")
 _WIDTH = 200
@@ -80,12 +82,14 @@ def main() -> int:
     parser = _parser()
     arguments = parser.parse_args()
     try:
-        results = read_run(arguments.read) if arguments.read else counted(arguments)
+        results = read_runs(arguments.read) if arguments.read else counted(arguments)
     except GridGenError as error:
         parser.error(str(error))
     if arguments.json:
         arguments.json.parent.mkdir(parents=True, exist_ok=True)
         arguments.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    if arguments.tables:
+        write_tables(results)
     grids = tables(results)
     if arguments.markdown:
         print("\n\n".join((heading(results), *map(markdown_grid, grids))))
@@ -100,16 +104,56 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--functions", nargs="+", choices=INPUTS, default=MAIN)
     parser.add_argument("--dtype", nargs="+", choices=DTYPE_CHOICES, default=["float32"])
     parser.add_argument("--arch", default="sm_90", help="the GPU to compile for (%(default)s)")
-    parser.add_argument("--batch", type=int, default=1 << 20, help="states (%(default)s)")
+    parser.add_argument(
+        "--batch", type=int, nargs="+", default=[1 << 20], help="numbers of states (1048576)"
+    )
     parser.add_argument("--layout", choices=get_args(Layout), default="rows", help="of all arrays")
     parser.add_argument("--teams", action="store_true", help="kernels of teams of threads, too")
     parser.add_argument(
         "--peer", nargs="+", type=Path, default=[], metavar="CUBIN", help="count these kernels too"
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="where to keep the figures")
-    parser.add_argument("--read", type=Path, metavar="JSON", help="figures, instead of counting")
+    parser.add_argument(
+        "--read", type=Path, nargs="+", metavar="JSON", help="figures, instead of counting"
+    )
+    parser.add_argument(
+        "--tables", action="store_true", help="write the tables of docs/warp.md and docs/plans.md"
+    )
     parser.add_argument("--markdown", action="store_true", help="print tables as Markdown")
     return parser
+
+
+def read_runs(paths: Sequence[Path]) -> Results:
+    """Return the figures of several runs together; the first one describes them."""
+    first, *others = (read_run(path) for path in paths)
+    first["rows"] += [row for other in others for row in other["rows"]]
+    return first
+
+
+def write_tables(results: Results) -> None:
+    """Write what kernels take and the times that are predicted, for the manual."""
+    rows = [row for row in results["rows"] if row["schedule"] in COMPARED]
+    kernels = [row["kernel"] for row in rows]
+    headings = ["kernel", "schedule", *(words.replace("\n", " ") for words in CODE.values())]
+    taken = [
+        [row["kernel"], row["schedule"], *(f"{row[name]:,}" for name in CODE)]
+        for row in sorted(rows, key=lambda row: kernels.index(row["kernel"]))
+        if row["robot"] == "humanoid"
+    ]
+    write_table("warp", [headings, *taken])
+    batches = results["batch"]
+    titles = [f"{schedule}, {batch:,}" for batch in batches for schedule in COMPARED]
+    times: dict[tuple[str, str], dict[str, str]] = {}
+    for row in rows:
+        cells = times.setdefault((row["robot"], row["kernel"]), {})
+        for batch, microseconds in zip(batches, row["times"], strict=True):
+            cells[f"{row['schedule']}, {batch:,}"] = number(microseconds)
+    predicted_rows = [
+        [*key, *(cells.get(title, "") for title in titles)]
+        for key, cells in times.items()
+        if len(cells) == len(titles)
+    ]
+    write_table("gpu_schedules", [["robot", "function", *titles], *predicted_rows])
 
 
 def counted(arguments: argparse.Namespace) -> Results:
@@ -177,18 +221,18 @@ def _row(
     assert compiled.resources is not None  # it is machine code
     code = kernel_of(compiled.image)
     work, size = case.module.work(kernel), ITEM_BYTES[dtype]
-    demand = demand_of(kernel, work, size, layout=arguments.layout, batch=arguments.batch)
-    if kernel.team is None:
-        launch = launch_of(sources, kernel.name, dtype, rows=has_rows, arch=arguments.arch)
-        demand = replace(demand, **asdict(launch.of(arguments.batch)))
-    demand = known_demand(
-        demand,
-        compiled.resources,
-        code,
-        has_loops=kernel.team is not None or kernel.name in sources.room,
-    )
-    found = predicted(demand, device, arguments.batch)
+    launch = launch_of(sources, kernel.name, dtype, rows=has_rows, arch=arguments.arch)
+    has_loops = kernel.team is not None or kernel.name in sources.room
+    times = []
+    for batch in arguments.batch:
+        demand = demand_of(kernel, work, size, layout=arguments.layout, batch=batch)
+        if kernel.team is None:
+            demand = replace(demand, **asdict(launch.of(batch)))
+        demand = known_demand(demand, compiled.resources, code, has_loops=has_loops)
+        found = predicted(demand, device, batch)
+        times.append(1e6 * found.seconds)
     row: Row = dict(zip(KEY, (case.name, kernel.name, dtype), strict=True))
+    row |= {"kernel": kernel.same.name, "schedule": kernel.key.schedule, "times": times}
     row |= _code_figures(code) | {
         "registers": compiled.resources.registers,
         "spills": compiled.resources.spill_stores + compiled.resources.spill_loads,
@@ -196,14 +240,15 @@ def _row(
         "shared": demand.shared_bytes,
     }
     return row | {
-        **asdict(demand.traffic),
+        "bytes": demand.bytes,
+        "sectors": demand.sectors,
         "executed": demand.instructions,
         "warps": found.at_once,
         "waves": found.waves,
         "microseconds": 1e6 * found.seconds,
         "bound": found.bound,
         "terms": found.terms,
-        "share": roofline_bound(demand, device, arguments.batch) / found.seconds,
+        "share": roofline_bound(demand, device, batch) / found.seconds,
     }
 
 
@@ -255,7 +300,7 @@ def heading(results: Results) -> str:
         f"Compiled for {results['arch']} and disassembled, {results['date']}: {tools}. Predicted, "
         f"not measured: {device['title']}, {device['sms']} multiprocessors at "
         f"{device['clock'] / 1e9:.2f} GHz, {device['bandwidth'] / 1e12:.2f} TB/s; "
-        f"{results['batch']:,} states, arrays in {results['layout']}."
+        f"{results['batch'][-1]:,} states, arrays in {results['layout']}."
     )
 
 

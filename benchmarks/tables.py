@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import csv
 import json
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+#: Where the tables of the manual are.
+TABLES = Path(__file__).parent / "results" / "tables"
 #: Columns: what a table calls a function, and its name.
 COLUMNS = {
     "inverse dynamics": "inverse_dynamics",
@@ -53,3 +57,9 @@ def read_run(path: Path) -> Results:
     """Return a run that was kept as JSON."""
     results: Results = json.loads(path.read_text(encoding="utf-8"))
     return results
+
+
+def write_table(name: str, rows: Iterable[Sequence[str]]) -> None:
+    """Write a table of the manual, the headings first; ``docs/derived.py`` puts it into a page."""
+    with (TABLES / f"{name}.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows(rows)

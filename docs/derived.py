@@ -3,6 +3,7 @@
 A place in a page begins with a comment of a kind and a name, and ends with another comment::
 
 * ``<!-- Data: name -->``: a table of benchmarks/results/tables
+* ``<!-- Registry: functions -->``: a row for each function
 * ``<!-- File: name -->``: a page of benchmarks/results, without its title
 * ``<!-- Options: record -->``: the options of the command line that a record has
 * ``<!-- API: name -->``: the docstring of a class or function, with those of its members
@@ -27,15 +28,17 @@ from typing import Any
 import gridgen.options
 from gridgen.commands.options import flags_of, help_of
 from gridgen.equivalents import equivalents
-from gridgen.functions import FUNCTIONS
-from gridgen.options import rows
+from gridgen.functions import FUNCTIONS, Declared, Function
+from gridgen.functions.arrays import ARRAYS, OPTIONAL_INPUTS
+from gridgen.options import LEFT_OUT, rows
 from gridgen.robot import Robot
 
 PAGES = Path(__file__).parent
 RESULTS = PAGES.parent / "benchmarks" / "results"
 TABLES = RESULTS / "tables"
 PLACE = re.compile(
-    r"(<!-- (Data|File|Options|API|Functions|Names): (.+?) -->\n).*?(<!-- End of the \w+\. -->\n)",
+    r"(<!-- (Data|Registry|File|Options|API|Functions|Names): (.+?) -->\n)"
+    r".*?(<!-- End of the \w+\. -->\n)",
     flags=re.DOTALL,
 )
 # Methods of Robot that are no functions of the registry; the others describe the model.
@@ -119,6 +122,51 @@ def functions(group: str) -> str:
     return "\n".join(parts)
 
 
+def registry(_: str) -> str:
+    """Return a row for each function: call, results with their shapes, summary, keywords."""
+    rows = ["| function | result | | also takes |", "|---|---|---|---|"]
+    group = ""
+    for row in FUNCTIONS.values():
+        if row.group != group:
+            group = row.group
+            rows.append(f"| **{group}** | | | |")
+        times = ("T",) * row.in_time
+        results = ", ".join(f"{name} {_shape(name, times)}" for name in row.results)
+        summary = row.summary.removeprefix("Return ").replace("``", "`").removesuffix(".")
+        call = f"`{row.name}({_arguments(row)})`{' †' * (row.name in LEFT_OUT)}"
+        rows.append(f"| {call} | {results} | {summary} | {_keywords(row)} |")
+    return "\n".join(rows) + "\n"
+
+
+def _arguments(row: Function) -> str:
+    """Return the positional arguments, and after a star the method where there are several."""
+    signature = inspect.signature(getattr(Declared, row.name))
+    shown = []
+    for name, parameter in list(signature.parameters.items())[1:]:
+        if parameter.kind is parameter.POSITIONAL_OR_KEYWORD or name == row.method_word:
+            has_default = parameter.default is not parameter.empty
+            default = str(parameter.default)
+            quoted = f'"{default}"' if isinstance(parameter.default, str) else default
+            if parameter.kind is parameter.KEYWORD_ONLY:
+                shown.append("*")
+            shown.append(f"{name}={quoted}" if has_default else name)
+    return ", ".join(shown)
+
+
+def _keywords(row: Function) -> str:
+    """Return the keyword arguments of some functions; all optional inputs are ``loads``."""
+    loads = [array for one in OPTIONAL_INPUTS.values() for array in one.arrays if array != "offset"]
+    has_all = set(loads) <= set(row.options)
+    named = ("schedule", "gravity", "offset", *(() if has_all else loads))
+    shown = [f"`{name}`" for name in row.options if name in named]
+    return ", ".join([*shown, "loads"] if has_all else shown)
+
+
+def _shape(name: str, times: tuple[str, ...]) -> str:
+    shape = ("B", *times, *("T + 1",) * ARRAYS[name].path, *ARRAYS[name].shape)
+    return f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
+
+
 def reference(name: str) -> str:
     """Return the reference of a function, a class with its members, or of what a module defines."""
     path, _, attribute = name.rpartition(".")
@@ -200,6 +248,7 @@ def _entries(text: str) -> list[tuple[str, str]]:
 
 _WRITERS: dict[str, Callable[[str], str]] = {
     "Data": table,
+    "Registry": registry,
     "File": result,
     "Options": options,
     "API": reference,
@@ -213,8 +262,13 @@ def with_derived(text: str) -> str:
     return PLACE.sub(lambda m: f"{m[1]}\n{_WRITERS[m[2]](m[3]).strip()}\n\n{m[4]}", text)
 
 
+def pages() -> list[Path]:
+    """Return the files that have derived parts."""
+    return [PAGES.parent / "README.md", *sorted(PAGES.rglob("*.md"))]
+
+
 if __name__ == "__main__":
-    for path in sorted(PAGES.rglob("*.md")):
+    for path in pages():
         text = path.read_text(encoding="utf-8")
         if text != with_derived(text):
             path.write_text(with_derived(text), encoding="utf-8")

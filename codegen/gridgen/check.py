@@ -20,7 +20,7 @@ from gridgen.dynamics.constraints import (
     own_inertias,
     turning_rows,
 )
-from gridgen.dynamics.functions import computation_of, refusal
+from gridgen.dynamics.functions import computation_of
 from gridgen.dynamics.inverse_kinematics import SearchIteration, closed_constraints
 from gridgen.dynamics.reference import evaluate_reference, rounding_bounds
 from gridgen.dynamics.rollout import evaluate_rollout_back
@@ -103,7 +103,7 @@ def random_states(tree: KinematicTree, count: int, rng: np.random.Generator) -> 
 
     Positions are uniform within the limits (at most [-pi, pi]), quaternions are uniform;
     velocities, accelerations and joint torques are standard normal. Parameters are near the robot's
-    own. Bias forces and articulated inertias belong to the state.
+    own.
     """
     lower = np.maximum(tree.lower_limits, -np.pi)
     upper = np.minimum(tree.upper_limits, np.pi)
@@ -126,9 +126,6 @@ def random_states(tree: KinematicTree, count: int, rng: np.random.Generator) -> 
     states |= {"world": random_world(count, rng), "margin": rng.uniform(-0.05, 0.05, count)}
     states |= {"temperature": rng.uniform(0.005, 0.05, count)}
     states |= random_parameters(tree, count, rng)
-    (states["h"],) = evaluate_reference(tree, "bias_forces", states)
-    if refusal(tree, "articulated_inertias") is None:
-        (states["articulated"],) = evaluate_reference(tree, "articulated_inertias", states)
     return states
 
 
@@ -469,9 +466,6 @@ def compare_function(
         conditions = amplification_at_frame(tree, inputs, key)
         return _worst(function, dtype, measured.errors, conditions)
     (M,) = evaluate_reference(tree, "mass_matrix", inputs)
-    if "h" in spec.inputs:  # the equations hold as far as the given inertias are those of M
-        conditions = conditioning(M, inputs["h"], inputs["tau"], references[0])
-        return _worst(function, dtype, measured.errors, conditions)
     if key.function != "forward_dynamics" or key.step or key.products:
         conditions = amplification(M)
         if key.function == "step" and key.method == "variational":

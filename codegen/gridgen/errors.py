@@ -48,7 +48,7 @@ class ShapeError(GridGenError, ValueError):
 
 
 class QuaternionError(GridGenError, ValueError):
-    """A free joint's quaternion is not a unit quaternion."""
+    """The quaternion of a free or ball joint is not a unit quaternion."""
 
 
 class ParameterError(GridGenError, ValueError):

@@ -51,7 +51,7 @@ class KernelKey:
         method:    the algorithm, for a function with several: ``aba``.
         schedule:  distribution of a state over threads, as users write it: ``thread``, ``scan``
                    or ``warp``.
-        variant:   difference from the default kernel: ``unmerged``.
+        variant:   difference from the default kernel: ``with_efforts``.
         step:      intermediate result that it computes: ``articulated_inertias``.
         frame:     identifier of its frame.
         reference: the axes of its result: ``local``.

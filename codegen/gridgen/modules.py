@@ -57,6 +57,7 @@ def record_of(tree: KinematicTree, ident: str, limits: tuple[int, int]) -> Robot
         joint_names=tree.joint_names,
         angles=tuple(body.joint_type.turns for body in tree.bodies),
         quaternions=tuple(body.joint_type.quaternion for body in tree.bodies),
+        max_angles=tuple(body.max_angle for body in tree.bodies),
         body_names=tree.body_names,
         constraint_names=tuple(constraint.name for constraint in tree.constraints),
         contact_names=tuple(contact.name for contact in tree.contact_model.contacts),

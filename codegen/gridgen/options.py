@@ -504,8 +504,8 @@ class GenerateOptions(RobotOptions):
     variants: bool = option(
         False,
         values.switch,
-        """also generate kernels that no call selects by default: other orders of a scan's sums,
-        steps of the hybrid schedule in one thread.""",
+        """also generate kernels that no call selects by default: rollouts that return the joint
+        torques, or whose states may end.""",
     )
     vjp: bool = option(
         False,
@@ -537,8 +537,7 @@ class GenerateOptions(RobotOptions):
     longest_gpu_program: int = option(
         LONGEST_GPU_PROGRAM,
         values.count,
-        """the same for threads of a GPU, if less. There a shorter program has loops as well, if
-        they are predicted to be faster.""",
+        "the same for threads of a GPU, if less",
         metavar="OPERATIONS",
         read=int,
     )

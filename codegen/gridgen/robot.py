@@ -48,7 +48,6 @@ from gridgen.runtime import configurations
 from gridgen.runtime.arrays.layout import DTYPES, array_like
 from gridgen.runtime.calls.bound import Binder, Bound
 from gridgen.runtime.calls.evaluation import Evaluator
-from gridgen.runtime.calls.hybrid import HybridDynamics
 from gridgen.runtime.calls.products import Products
 from gridgen.runtime.calls.resolved import Evaluation, Resolved
 from gridgen.runtime.calls.resolver import Resolver
@@ -74,9 +73,9 @@ class Robot(Declared, Drawn, Exported):
     have the library and the device of ``q``, and may overwrite an argument.
 
     Calls that PyTorch or JAX transforms become differentiable operations of that framework. Masked
-    arrays raise DtypeError. Every function of ``q`` normalizes a free joint's quaternion within
-    1e-3 of unit norm; any other raises QuaternionError. GPU arrays are not validated: that would
-    synchronize the device. Their quaternions must have unit norm.
+    arrays raise DtypeError. Every function of ``q`` normalizes quaternions within 1e-3 of unit
+    norm; any other raises QuaternionError. GPU arrays are not validated: that would synchronize the
+    device. Their quaternions must have unit norm.
 
     ``gridgen.functions`` declares the functions.
 
@@ -92,13 +91,11 @@ class Robot(Declared, Drawn, Exported):
         evaluator = self._evaluator = Evaluator(module, backend, traced=answer_traced)
         #: Finds the kernels of calls.
         self.resolver = Resolver(module, evaluator)
-        self._hybrid = HybridDynamics(module, evaluator)
         self._binder = Binder(module, evaluator)
         self._products = Products(module, evaluator, self.resolver)
         self._evaluations: dict[Evaluation, Callable[[Resolved], Any]] = {
             "kernel": evaluator.evaluate,
             "frames": evaluator.evaluate_frames,
-            "hybrid": self._hybrid.forward_dynamics,
         }
         #: Name of the robot in a framework's graphs: its name and a digest of its functions.
         self.handle = self._describe_shortly()
@@ -486,7 +483,7 @@ class Robot(Declared, Drawn, Exported):
         *,
         dtype: Dtype | Sequence[Dtype] = ("float32", "float64"),
         backend: BackendChoice | None = None,
-        batch: int = 1,
+        batch: int | None = None,
         method: str = "auto",
         frame: str | Sequence[str] | None = None,
         reference: str = "local",
@@ -503,7 +500,8 @@ class Robot(Declared, Drawn, Exported):
                        robot supports, except those of a link.
             dtype:     an element type, or a list of them.
             backend:   as in a call; the default is the robot's, or ``cpu`` if that is ``auto``.
-            batch:     number of states of later calls, which may determine the schedule.
+            batch:     number of states of later calls, which may determine the schedule. On the
+                       CPU, 1 compiles the code for one state. The default is code for any number.
             method:    method of ``forward_dynamics``; integrator of ``step`` and similar functions.
                        The default is that of a call.
             frame:     link for the functions of a link, or a list of links for one kernel.
@@ -523,7 +521,8 @@ class Robot(Declared, Drawn, Exported):
             check_choice("function", name, COMPILED)
         for one in dtypes:
             check_choice("dtype", one, tuple(DTYPES.values()))
-        check_batch(batch)
+        if batch is not None:
+            check_batch(batch)
         resolver = self.resolver
         wanted = [
             (
@@ -531,9 +530,11 @@ class Robot(Declared, Drawn, Exported):
                 like,
             )
             for name in listed or resolver.offered_unasked()
-            for like in (np.broadcast_to(np.zeros((), one), (batch, self.nq)) for one in dtypes)
+            for like in (
+                np.broadcast_to(np.zeros((), one), (batch or 1, self.nq)) for one in dtypes
+            )
         ]
-        warm_up(self._evaluator, wanted, backend, progress)
+        warm_up(self._evaluator, wanted, batch or 0, backend, progress)
 
     def bind(
         self, function: CompiledName | list[str] | tuple[str, ...], *arguments: Any, **options: Any
@@ -557,8 +558,7 @@ class Robot(Declared, Drawn, Exported):
                        ``inverse_kinematics`` have ``success`` in numbers.
 
         Raises:
-            OptionError: the function has no kernel, or a call of it must wait for the device
-                         (``schedule="hybrid"``).
+            OptionError: the function has no kernel.
             ShapeError:  a kernel cannot use an array without a copy, or a result overlaps an
                          argument.
             DtypeError:  an argument is a JAX array, which is immutable.

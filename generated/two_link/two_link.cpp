@@ -853,34 +853,3 @@ GRIDGEN_EXPORT gridgen_status two_link_distance_f64_strided(
 }
 #endif
 #endif
-
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_articulated_inertias)
-#ifndef GRIDGEN_ONLY_F64
-GRIDGEN_EXPORT gridgen_status two_link_articulated_inertias_f32(
-    const float* q, float* articulated, long long n)
-{
-    return gridgen::compute<float, two_link::articulated_inertias_traits>(
-        n, q, articulated);
-}
-GRIDGEN_EXPORT gridgen_status two_link_articulated_inertias_f32_strided(
-    const gridgen_array* arrays, long long begin, long long end, long long batch)
-{
-    return gridgen::compute_strided<float, two_link::articulated_inertias_traits>(
-        arrays, begin, end, batch);
-}
-#endif
-#ifndef GRIDGEN_ONLY_F32
-GRIDGEN_EXPORT gridgen_status two_link_articulated_inertias_f64(
-    const double* q, double* articulated, long long n)
-{
-    return gridgen::compute<double, two_link::articulated_inertias_traits>(
-        n, q, articulated);
-}
-GRIDGEN_EXPORT gridgen_status two_link_articulated_inertias_f64_strided(
-    const gridgen_array* arrays, long long begin, long long end, long long batch)
-{
-    return gridgen::compute_strided<double, two_link::articulated_inertias_traits>(
-        arrays, begin, end, batch);
-}
-#endif
-#endif

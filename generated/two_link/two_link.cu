@@ -29,7 +29,6 @@
 #include "two_link.cuh"
 #include "two_link_scan.cuh"
 #include "two_link_cfa.cuh"
-#include "two_link_hybrid.cuh"
 #include "two_link_warp.cuh"
 
 namespace two_link {
@@ -428,20 +427,6 @@ template <class T> __global__ void __launch_bounds__(128) distance_rows_kernel(
     gridgen::Input<T> q0, gridgen::Input<T> q1, gridgen::Output<T> length, long long n)
 {
     gridgen::run_rows<T, distance_traits>(n, q0, q1, length);
-}
-#endif
-
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_articulated_inertias)
-// Articulated-body inertias.
-template <class T> __global__ void __launch_bounds__(128) articulated_inertias_kernel(
-    gridgen::Input<T> q, gridgen::Output<T> articulated, long long n)
-{
-    gridgen::run_states<T, articulated_inertias_traits>(n, q, articulated);
-}
-template <class T> __global__ void __launch_bounds__(128) articulated_inertias_rows_kernel(
-    gridgen::Input<T> q, gridgen::Output<T> articulated, long long n)
-{
-    gridgen::run_rows<T, articulated_inertias_traits>(n, q, articulated);
 }
 #endif
 

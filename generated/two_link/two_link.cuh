@@ -73,7 +73,6 @@ inline constexpr double k_Iyy_upper_arm = 0.1268;  // upper_arm: inertia, yy [kg
 inline constexpr double k12 = 24.869435463814973;  // computed from others
 inline constexpr double k13 = 0.16701;  // computed from others
 inline constexpr double k14 = 0.056249999999999994;  // computed from others
-inline constexpr double k_Ixx_forearm = 0.0005;  // forearm: inertia, xx [kg m^2]
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_inverse_dynamics)
 
@@ -1763,96 +1762,6 @@ struct distance_traits : Traits {
     template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
     {
         ::two_link::distance<T, In>(arrays...);
-    }
-};
-#endif
-
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_articulated_inertias)
-
-// Articulated-body inertias.
-//   q                 2     read     joint positions [rad or m]
-//   articulated       42    written  articulated-body inertias in canonical frames: M (xx xy xz yy yz zz), H
-//     by rows, I [kg, kg m, kg m^2]
-// Source: articulated bodies, Yang, Wu, Pan (prefix sums) eq. 7 and Algorithm 3.
-// 33 floating-point operations (553 generic), 22 instructions.
-template <class T, class In = const T*, class Out>
-GRIDGEN_LARGE void articulated_inertias(
-    gridgen::Same<In> q, Out articulated)
-{
-    using R = gridgen::Real<T>;
-
-    // forearm (revolute elbow on upper_arm): placement in the parent
-    T s_forearm, c_forearm;
-    gridgen::sincos<T>(q[1], s_forearm, c_forearm);
-    articulated[2] = gridgen::broadcast<T>(R(0));
-    articulated[4] = gridgen::broadcast<T>(R(0));
-    gridgen::fill<6, 8>(articulated, gridgen::broadcast<T>(R(0)));
-    gridgen::fill<9, 11>(articulated, gridgen::broadcast<T>(R(0)));
-    articulated[14] = gridgen::broadcast<T>(R(0));
-    articulated[17] = gridgen::broadcast<T>(R(0));
-    articulated[19] = gridgen::broadcast<T>(R(0));
-    gridgen::fill<22, 24>(articulated, gridgen::broadcast<T>(R(0)));
-    articulated[25] = gridgen::broadcast<T>(R(0));
-    gridgen::fill<27, 32>(articulated, gridgen::broadcast<T>(R(0)));
-    articulated[21] = gridgen::broadcast<T>(R(k_m_forearm));
-    articulated[24] = gridgen::broadcast<T>(R(k_m_forearm));
-    articulated[26] = gridgen::broadcast<T>(R(k_m_forearm));
-    articulated[5] = gridgen::broadcast<T>(R(3.2));
-    articulated[16] = -fma(R(0.072), s_forearm, s_forearm * (R(0.039709999999999995) * c_forearm));
-
-    // forearm (revolute elbow on upper_arm): articulated-body inertia and force propagated to the parent
-    const T t0 = R(k9) * s_forearm;
-    const T M_upper_arm_xy = s_forearm * (R(k9) * c_forearm);
-    articulated[1] = M_upper_arm_xy;
-    const T t1 = fma(s_forearm, t0, R(k10));
-    const T H_upper_arm_zx = R(k_mcx_forearm) * s_forearm;
-    articulated[12] = H_upper_arm_zx;
-    const T t2 = R(0.039709999999999995) * s_forearm;
-    const T H_upper_arm_xz = R(k_px_forearm) * M_upper_arm_xy;
-    articulated[8] = H_upper_arm_xz;
-    const T t3 = fma(R(k_mcx_forearm), c_forearm, R(0.48));
-    const T M_upper_arm_xx = fnma(s_forearm, t0, R(3.2));
-    articulated[0] = M_upper_arm_xx;
-    const T M_upper_arm_yy = R(2) + t1;
-    articulated[3] = M_upper_arm_yy;
-    const T H_upper_arm_yz = fma(R(k_px_forearm), t1, R(k_mcx_upper_arm));
-    articulated[11] = H_upper_arm_yz;
-    const T H_upper_arm_zy = R(-k_mcx_upper_arm) - t3;
-    articulated[13] = H_upper_arm_zy;
-    const T I_upper_arm_xx = fma(s_forearm, t2, R(0.0017));
-    articulated[15] = I_upper_arm_xx;
-    const T I_upper_arm_yy = fma(R(k_px_forearm), t3, fma(R(0.072), c_forearm, fnma(s_forearm, t2,
-        R(k13))));
-    articulated[18] = I_upper_arm_yy;
-    const T I_upper_arm_zz = fma(R(k8), t1, R(k_Iyy_upper_arm));
-    articulated[20] = I_upper_arm_zz;
-
-    // inputs
-    articulated[33] = gridgen::broadcast<T>(R(0));
-    articulated[35] = gridgen::broadcast<T>(R(0));
-    gridgen::fill<37, 39>(articulated, gridgen::broadcast<T>(R(0)));
-    articulated[40] = gridgen::broadcast<T>(R(0));
-
-    // forearm (revolute elbow on upper_arm): articulated-body inertia and force propagated to the parent
-    articulated[32] = gridgen::broadcast<T>(R(k_mcx_forearm));
-    articulated[34] = gridgen::broadcast<T>(R(-k_mcx_forearm));
-    articulated[36] = gridgen::broadcast<T>(R(k_Ixx_forearm));
-    articulated[39] = gridgen::broadcast<T>(R(k_Iyy_forearm));
-    articulated[41] = gridgen::broadcast<T>(R(k_Iyy_forearm));
-}
-
-struct articulated_inertias_traits : Traits {
-    static constexpr gridgen::Axes axes[] = {{2}, {2, 21}};
-    static constexpr int inputs = 1, configurations = 1;
-    static constexpr int staged = 44, begins[] = {0}, widths[] = {42};
-    static constexpr gridgen::Tile tiles[] = {{2, 41}};
-    static constexpr bool is_loaded = true, is_read = true, pairs = true;
-    static constexpr bool repeats = true;
-    static constexpr int distinct[] = {18}, places[] = {0, 1, 2, 3, 2, 4, 2, 2, 5, 2, 2, 6, 7, 8, 2,
-        9, 10, 2, 11, 2, 12, 13, 2, 2, 13, 2, 13, 2, 2, 2, 2, 2, 14, 2, 15, 2, 16, 2, 2, 17, 2, 17};
-    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
-    {
-        ::two_link::articulated_inertias<T, In>(arrays...);
     }
 };
 #endif

@@ -418,19 +418,6 @@ gridgen_status two_link_distance_f64(
 gridgen_status two_link_distance_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch);
 
-// Articulated-body inertias.
-//   q                 2     read     joint positions [rad or m]
-//   articulated       42    written  articulated-body inertias in canonical frames: M (xx xy xz yy yz zz), H
-//     by rows, I [kg, kg m, kg m^2]
-gridgen_status two_link_articulated_inertias_f32(
-    const float* q, float* articulated, long long n);
-gridgen_status two_link_articulated_inertias_f32_strided(
-    const gridgen_array* arrays, long long begin, long long end, long long batch);
-gridgen_status two_link_articulated_inertias_f64(
-    const double* q, double* articulated, long long n);
-gridgen_status two_link_articulated_inertias_f64_strided(
-    const gridgen_array* arrays, long long begin, long long end, long long batch);
-
 #ifdef __cplusplus
 }
 #endif

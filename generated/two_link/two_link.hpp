@@ -732,26 +732,4 @@ template <class S> void distance_batch(
         5, threads, n, q0, q1, length, n);
 }
 
-// Articulated-body inertias.
-inline void articulated_inertias(
-    gridgen::In<float, 2> q, gridgen::Out<float, 2, 21> articulated)
-{
-    gridgen::call("two_link::articulated_inertias", two_link_articulated_inertias_f32,
-        q, articulated, 1);
-}
-inline void articulated_inertias(
-    gridgen::In<double, 2> q, gridgen::Out<double, 2, 21> articulated)
-{
-    gridgen::call("two_link::articulated_inertias", two_link_articulated_inertias_f64,
-        q, articulated, 1);
-}
-template <class S> void articulated_inertias_batch(
-    const S* q, S* articulated, long long n, int threads = 0)
-{
-    gridgen::call_batch<S, 2, 42, gridgen::states>(
-        "two_link::articulated_inertias_batch",
-        gridgen::of_type<S>(two_link_articulated_inertias_f32, two_link_articulated_inertias_f64),
-        22, threads, n, q, articulated, n);
-}
-
 }  // namespace two_link

@@ -765,28 +765,4 @@ unsafe extern "C" {
         end: ::std::os::raw::c_longlong,
         batch: ::std::os::raw::c_longlong,
     ) -> gridgen_status;
-
-    /// Articulated-body inertias.
-    pub fn two_link_articulated_inertias_f32(
-        q: *const f32,
-        articulated: *mut f32,
-        n: ::std::os::raw::c_longlong,
-    ) -> gridgen_status;
-    pub fn two_link_articulated_inertias_f32_strided(
-        arrays: *const gridgen_array,
-        begin: ::std::os::raw::c_longlong,
-        end: ::std::os::raw::c_longlong,
-        batch: ::std::os::raw::c_longlong,
-    ) -> gridgen_status;
-    pub fn two_link_articulated_inertias_f64(
-        q: *const f64,
-        articulated: *mut f64,
-        n: ::std::os::raw::c_longlong,
-    ) -> gridgen_status;
-    pub fn two_link_articulated_inertias_f64_strided(
-        arrays: *const gridgen_array,
-        begin: ::std::os::raw::c_longlong,
-        end: ::std::os::raw::c_longlong,
-        batch: ::std::os::raw::c_longlong,
-    ) -> gridgen_status;
 }

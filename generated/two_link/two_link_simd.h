@@ -6,8 +6,8 @@
 //   0     0  0  shoulder  revolute  base    upper_arm
 //   1     1  1  elbow     revolute  0       forearm
 //
-// The device functions over SIMD packs: states [begin, end) of a batch, one per lane, for S = float
-// or double.
+// The device functions for states [begin, end) of a batch, for S = float or double: one per lane of T,
+// a SIMD pack, or S itself for one state in scalar registers.
 // arrays: inputs, then outputs, in the order that two_link.cuh lists.
 #pragma once
 
@@ -20,307 +20,297 @@ namespace two_link::simd {
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_inverse_dynamics)
 // Inverse dynamics: joint torques that produce given accelerations.
-template <class S>
+template <class S, class T = gridgen::Pack<S>>
 void inverse_dynamics(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    gridgen::run_packs<S, inverse_dynamics_traits>(arrays, begin, end, batch);
+    gridgen::run_lanes<T, inverse_dynamics_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_bias_forces)
 // Bias forces: Coriolis, centrifugal and gravity torques.
-template <class S>
+template <class S, class T = gridgen::Pack<S>>
 void bias_forces(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    gridgen::run_packs<S, bias_forces_traits>(arrays, begin, end, batch);
+    gridgen::run_lanes<T, bias_forces_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_gravity_forces)
 // Gravity forces: joint torques that hold the robot at rest.
-template <class S>
+template <class S, class T = gridgen::Pack<S>>
 void gravity_forces(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    gridgen::run_packs<S, gravity_forces_traits>(arrays, begin, end, batch);
+    gridgen::run_lanes<T, gravity_forces_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_coriolis_matrix)
 // Coriolis matrix: C qd are the Coriolis and centrifugal torques.
-template <class S>
+template <class S, class T = gridgen::Pack<S>>
 void coriolis_matrix(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    gridgen::run_packs<S, coriolis_matrix_traits>(arrays, begin, end, batch);
+    gridgen::run_lanes<T, coriolis_matrix_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_aba)
 // Forward dynamics: joint accelerations that given torques produce.
-template <class S>
+template <class S, class T = gridgen::Pack<S>>
 void forward_dynamics_aba(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    gridgen::run_packs<S, forward_dynamics_aba_traits>(arrays, begin, end, batch);
+    gridgen::run_lanes<T, forward_dynamics_aba_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_crba)
 // Forward dynamics: joint accelerations that given torques produce.
-template <class S>
+template <class S, class T = gridgen::Pack<S>>
 void forward_dynamics_crba(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    gridgen::run_packs<S, forward_dynamics_crba_traits>(arrays, begin, end, batch);
+    gridgen::run_lanes<T, forward_dynamics_crba_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_mass_matrix)
 // Mass matrix: joint-space inertia.
-template <class S>
+template <class S, class T = gridgen::Pack<S>>
 void mass_matrix(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    gridgen::run_packs<S, mass_matrix_traits>(arrays, begin, end, batch);
+    gridgen::run_lanes<T, mass_matrix_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_mass_matrix_inverse)
 // Inverse of the mass matrix.
-template <class S>
+template <class S, class T = gridgen::Pack<S>>
 void mass_matrix_inverse(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    gridgen::run_packs<S, mass_matrix_inverse_traits>(arrays, begin, end, batch);
+    gridgen::run_lanes<T, mass_matrix_inverse_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_inverse_dynamics_gradient)
 // Gradient of inverse dynamics by positions and velocities.
-template <class S>
+template <class S, class T = gridgen::Pack<S>>
 void inverse_dynamics_gradient(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    gridgen::run_packs<S, inverse_dynamics_gradient_traits>(arrays, begin, end, batch);
+    gridgen::run_lanes<T, inverse_dynamics_gradient_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_gradient)
 // Gradient of forward dynamics by positions, velocities and torques.
-template <class S>
+template <class S, class T = gridgen::Pack<S>>
 void forward_dynamics_gradient(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    gridgen::run_packs<S, forward_dynamics_gradient_traits>(arrays, begin, end, batch);
+    gridgen::run_lanes<T, forward_dynamics_gradient_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_semi_implicit)
 // Time step: the state after a time with constant joint torques,
 // semi-implicit Euler method.
-template <class S>
+template <class S, class T = gridgen::Pack<S>>
 void step_semi_implicit(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    gridgen::run_packs<S, step_semi_implicit_traits>(arrays, begin, end, batch);
+    gridgen::run_lanes<T, step_semi_implicit_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_euler)
 // Time step: the state after a time with constant joint torques,
 // explicit Euler method.
-template <class S>
+template <class S, class T = gridgen::Pack<S>>
 void step_euler(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    gridgen::run_packs<S, step_euler_traits>(arrays, begin, end, batch);
+    gridgen::run_lanes<T, step_euler_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_implicit)
 // Time step: the state after a time with constant joint torques,
 // semi-implicit Euler method with implicit damping.
-template <class S>
+template <class S, class T = gridgen::Pack<S>>
 void step_implicit(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    gridgen::run_packs<S, step_implicit_traits>(arrays, begin, end, batch);
+    gridgen::run_lanes<T, step_implicit_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_kinematics)
 // Forward kinematics: poses of all frames.
-template <class S>
+template <class S, class T = gridgen::Pack<S>>
 void forward_kinematics(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    gridgen::run_packs<S, forward_kinematics_traits>(arrays, begin, end, batch);
+    gridgen::run_lanes<T, forward_kinematics_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_center_of_mass)
 // Center of mass.
-template <class S>
+template <class S, class T = gridgen::Pack<S>>
 void center_of_mass(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    gridgen::run_packs<S, center_of_mass_traits>(arrays, begin, end, batch);
+    gridgen::run_lanes<T, center_of_mass_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_center_of_mass_jacobian)
 // Jacobian of the center of mass.
-template <class S>
+template <class S, class T = gridgen::Pack<S>>
 void center_of_mass_jacobian(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    gridgen::run_packs<S, center_of_mass_jacobian_traits>(arrays, begin, end, batch);
+    gridgen::run_lanes<T, center_of_mass_jacobian_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_centroidal_momentum_matrix)
 // Centroidal momentum matrix: joint velocities to momentum about the center of mass.
-template <class S>
+template <class S, class T = gridgen::Pack<S>>
 void centroidal_momentum_matrix(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    gridgen::run_packs<S, centroidal_momentum_matrix_traits>(arrays, begin, end, batch);
+    gridgen::run_lanes<T, centroidal_momentum_matrix_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_centroidal_momentum)
 // Centroidal momentum of a robot whose base is at rest.
-template <class S>
+template <class S, class T = gridgen::Pack<S>>
 void centroidal_momentum(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    gridgen::run_packs<S, centroidal_momentum_traits>(arrays, begin, end, batch);
+    gridgen::run_lanes<T, centroidal_momentum_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_kinetic_energy)
 // Kinetic energy of a robot whose base is at rest.
-template <class S>
+template <class S, class T = gridgen::Pack<S>>
 void kinetic_energy(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    gridgen::run_packs<S, kinetic_energy_traits>(arrays, begin, end, batch);
+    gridgen::run_lanes<T, kinetic_energy_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_potential_energy)
 // Potential energy, zero for a center of mass at the base origin.
-template <class S>
+template <class S, class T = gridgen::Pack<S>>
 void potential_energy(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    gridgen::run_packs<S, potential_energy_traits>(arrays, begin, end, batch);
+    gridgen::run_lanes<T, potential_energy_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_integrate)
 // Integration: the configuration after unit time with constant velocities.
-template <class S>
+template <class S, class T = gridgen::Pack<S>>
 void integrate(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    gridgen::run_packs<S, integrate_traits>(arrays, begin, end, batch);
+    gridgen::run_lanes<T, integrate_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_integrate_gradient)
 // Derivatives of integrate with respect to q and v, in tangent spaces.
-template <class S>
+template <class S, class T = gridgen::Pack<S>>
 void integrate_gradient(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    gridgen::run_packs<S, integrate_gradient_traits>(arrays, begin, end, batch);
+    gridgen::run_lanes<T, integrate_gradient_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_difference)
 // Difference: velocities from one configuration to another in unit time.
-template <class S>
+template <class S, class T = gridgen::Pack<S>>
 void difference(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    gridgen::run_packs<S, difference_traits>(arrays, begin, end, batch);
+    gridgen::run_lanes<T, difference_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_difference_gradient)
 // Derivatives of difference with respect to q0 and q1, in tangent spaces.
-template <class S>
+template <class S, class T = gridgen::Pack<S>>
 void difference_gradient(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    gridgen::run_packs<S, difference_gradient_traits>(arrays, begin, end, batch);
+    gridgen::run_lanes<T, difference_gradient_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_interpolate)
 // Interpolation between configurations.
-template <class S>
+template <class S, class T = gridgen::Pack<S>>
 void interpolate(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    gridgen::run_packs<S, interpolate_traits>(arrays, begin, end, batch);
+    gridgen::run_lanes<T, interpolate_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_distance)
 // Distance between configurations.
-template <class S>
+template <class S, class T = gridgen::Pack<S>>
 void distance(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    gridgen::run_packs<S, distance_traits>(arrays, begin, end, batch);
-}
-#endif
-
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_articulated_inertias)
-// Articulated-body inertias.
-template <class S>
-void articulated_inertias(
-    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
-{
-    gridgen::run_packs<S, articulated_inertias_traits>(arrays, begin, end, batch);
+    gridgen::run_lanes<T, distance_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_semi_implicit)
 // Rollout: the states of a trajectory,
 // semi-implicit Euler method.
-template <class S>
+template <class S, class T = gridgen::Pack<S>>
 void rollout_semi_implicit(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64)
 {
-    gridgen::run_rollout_packs<S, rollout_semi_implicit_traits>(arrays, begin, end);
+    gridgen::run_rollouts<T, rollout_semi_implicit_traits>(arrays, begin, end);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_euler)
 // Rollout: the states of a trajectory,
 // explicit Euler method.
-template <class S>
+template <class S, class T = gridgen::Pack<S>>
 void rollout_euler(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64)
 {
-    gridgen::run_rollout_packs<S, rollout_euler_traits>(arrays, begin, end);
+    gridgen::run_rollouts<T, rollout_euler_traits>(arrays, begin, end);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_implicit)
 // Rollout: the states of a trajectory,
 // semi-implicit Euler method with implicit damping.
-template <class S>
+template <class S, class T = gridgen::Pack<S>>
 void rollout_implicit(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64)
 {
-    gridgen::run_rollout_packs<S, rollout_implicit_traits>(arrays, begin, end);
+    gridgen::run_rollouts<T, rollout_implicit_traits>(arrays, begin, end);
 }
 #endif
 

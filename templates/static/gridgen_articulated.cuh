@@ -8,17 +8,6 @@
 namespace gridgen {
 namespace scan {
 
-// --- Inertias -----------------------------------------------------------------------------------
-
-// Entry i of an array of inertias: M, H by rows, I.
-template <class T> GRIDGEN_DEVICE Articulated<T> load_articulated(View<const T> array, int i) {
-    constexpr int numbers = sizeof(Articulated<T>) / sizeof(T);
-    Articulated<T> A;
-#pragma unroll
-    for (int k = 0; k < numbers; ++k) component<T>(A, k) = array[numbers * i + k];
-    return A;
-}
-
 // --- Joints -------------------------------------------------------------------------------------
 
 // The response of an articulated body to its joint.

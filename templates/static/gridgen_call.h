@@ -19,6 +19,7 @@ struct Interpreter {
     void* declined;          // returned if Python must handle the call
     void (*own)(void*);      // Py_IncRef
     void* (*make_bytes)(const char*, int64);  // PyBytes_FromStringAndSize
+    Kernel one, many;        // code for one state, for any number; null until it is compiled
 };
 
 // PyArrayObject_fields, as far as they are read.
@@ -107,8 +108,7 @@ bool has_unit_quaternions(const Array& q, const int* first, int64 begin, int64 e
 // Computes up to `most` states at once; for more, returns the kernel's arguments as bytes, and Python
 // validates the quaternions.
 template <class S, class F>
-void* call(const Interpreter& python, int64 most, Kernel kernel, void* const* objects,
-           int64 given) {
+void* call(const Interpreter& python, int64 most, void* const* objects, int64 given) {
     constexpr int arrays = array_count<F>, inputs = F::inputs;
     constexpr int64 itemsize = sizeof(S);
     const auto declined = [&] { return python.own(python.declined), python.declined; };
@@ -134,6 +134,8 @@ void* call(const Interpreter& python, int64 most, Kernel kernel, void* const* ob
         for (int j = 0; j < i; ++j)
             if (extent(*array[i], itemsize).meets(extent(*array[j], itemsize))) return declined();
     }
+    const Kernel kernel = batch == 1 && python.one ? python.one : python.many;
+    if (!kernel) return declined();
     if (batch > most)
         return python.make_bytes(reinterpret_cast<const char*>(strided), int64(sizeof strided));
     for (int i = 0; i < F::configurations; ++i)

@@ -1,4 +1,4 @@
-// Rollouts over SIMD packs: inputs and outputs of a pack of states in each step.
+// Rollouts over SIMD packs, or of one state: inputs and outputs in each step.
 #ifndef GRIDGEN_ROLLOUT_SIMD_H
 #define GRIDGEN_ROLLOUT_SIMD_H
 
@@ -130,29 +130,36 @@ public:
     }
 };
 
-// Packs with the lifetime of a call; their number grows as required.
-template <class S> class BorrowedPacks {
+// Numbers or packs with the lifetime of a call; their number grows as required.
+template <class T> class BorrowedNumbers {
     void* const memory_;
 
 public:
-    explicit BorrowedPacks(int64 count)
-        : memory_(__builtin_malloc(uint64(count) * sizeof(Pack<S>) + pack_bytes)) {}
-    ~BorrowedPacks() { __builtin_free(memory_); }
-    BorrowedPacks(const BorrowedPacks&) = delete;
-    BorrowedPacks& operator=(const BorrowedPacks&) = delete;
-    Pack<S>* begin() const {
+    explicit BorrowedNumbers(int64 count)
+        : memory_(__builtin_malloc(uint64(count) * sizeof(T) + pack_bytes)) {}
+    ~BorrowedNumbers() { __builtin_free(memory_); }
+    BorrowedNumbers(const BorrowedNumbers&) = delete;
+    BorrowedNumbers& operator=(const BorrowedNumbers&) = delete;
+    T* begin() const {
         const uint64 end = reinterpret_cast<uint64>(memory_) + pack_bytes - 1;
-        return reinterpret_cast<Pack<S>*>(end / pack_bytes * pack_bytes);
+        return reinterpret_cast<T*>(end / pack_bytes * pack_bytes);
     }
 };
 
-// Array k of a rollout, of states [begin, begin + count). Arrays over time are two arguments.
-template <class S, class F, int k>
-GRIDGEN_DEVICE auto packs_in_time(const Array* arrays, int64 begin, int64 count) {
+// Array k of a rollout, of states [begin, begin + count), one per lane of T. Arrays over time are two
+// arguments.
+template <class T, class F, int k>
+GRIDGEN_DEVICE auto in_time(const Array* arrays, int64 begin, int64 count) {
+    using S = Real<T>;
     constexpr int size = size_of<F, k>;
     constexpr bool over_time = F::over_time[k];
     for (int i = 0; i < k; ++i) arrays += F::over_time[i] ? 2 : 1;
-    if constexpr (is_input<F, k>) return PacksInTime<S>(arrays, over_time, begin, count);
+    if constexpr (Lanes<T>::count == 1) {
+        S* const data = static_cast<S*>(arrays->data) + begin * arrays->batch;
+        const int64 time = over_time ? pair(arrays[1]).first : 0;
+        if constexpr (is_input<F, k>) return InTime<const S>{data, arrays->component, time};
+        else return InTime<S>{data, arrays->component, time};
+    } else if constexpr (is_input<F, k>) return PacksInTime<S>(arrays, over_time, begin, count);
     else if constexpr (F::is_backward) return PacksBack<S, size>(arrays, over_time, begin, count);
     else return PacksAlong<S, size>(arrays, over_time, begin, count);
 }
@@ -160,41 +167,41 @@ GRIDGEN_DEVICE auto packs_in_time(const Array* arrays, int64 begin, int64 count)
 template <class S, int n> GRIDGEN_DEVICE void finish(PacksAlong<S, n>& packs) { packs.finish(); }
 template <class Packs> GRIDGEN_DEVICE void finish(Packs&) {}
 
-template <class S, class F, class... Packs>
-GRIDGEN_DEVICE void compute_rollout(const RolloutOptions& options, Pack<S>* scratch, Packs&&... packs) {
-    if constexpr (F::scratch + F::trail > 0) F::template compute<Pack<S>>(options, packs..., scratch);
-    else F::template compute<Pack<S>>(options, packs...);
+template <class T, class F, class... Packs>
+GRIDGEN_DEVICE void compute_rollout(const RolloutOptions& options, T* scratch, Packs&&... packs) {
+    if constexpr (F::scratch + F::trail > 0) F::template compute<T>(options, packs..., scratch);
+    else F::template compute<T>(options, packs...);
     (finish(packs), ...);
 }
 
-template <class S, class F, int... k>
-GRIDGEN_DEVICE void run_rollout_packs(Indices<k...>, const RolloutOptions& options, Pack<S>* scratch,
-                                      const Array* arrays, int64 begin, int64 end) {
-    constexpr int64 lanes = pack_size<S>;
+template <class T, class F, int... k>
+GRIDGEN_DEVICE void run_rollouts(Indices<k...>, const RolloutOptions& options, T* scratch,
+                                 const Array* arrays, int64 begin, int64 end) {
+    constexpr int64 lanes = Lanes<T>::count;
     for (int64 i = begin; i < end; i += lanes) {
         const int64 count = end - i < lanes ? end - i : lanes;
-        compute_rollout<S, F>(options, scratch, packs_in_time<S, F, k>(arrays, i, count)...);
+        compute_rollout<T, F>(options, scratch, in_time<T, F, k>(arrays, i, count)...);
     }
 }
 
-// Computes the rollouts of states [begin, end), one per lane. arrays: those of F, each with a time axis
+// Computes the rollouts of states [begin, end), one per lane of T. arrays: those of F, each with a time axis
 // followed by its stride, then the options.
-template <class S, class F>
-void run_rollout_packs(const Array* arrays, int64 begin, int64 end) {
+template <class T, class F>
+void run_rollouts(const Array* arrays, int64 begin, int64 end) {
     constexpr UpTo<array_count<F>> all;
     const Array* last = arrays;
     for (int k = 0; k < array_count<F>; ++k) last += F::over_time[k] ? 2 : 1;
     const RolloutOptions options(pair(last[0]), pair(last[1]), pair(last[2]), pair(last[3]));
     if constexpr (F::scratch + F::trail > 0) {
-        const BorrowedPacks<S> scratch(F::scratch + F::trail * options.between * options.substeps);
+        const BorrowedNumbers<T> scratch(F::scratch + F::trail * options.between * options.substeps);
         if constexpr (F::scratch > 0) {
-            const NoSubnormals<S> no_subnormals;
-            run_rollout_packs<S, F>(all, options, scratch.begin(), arrays, begin, end);
+            const NoSubnormals<Real<T>> no_subnormals;
+            run_rollouts<T, F>(all, options, scratch.begin(), arrays, begin, end);
         } else {
-            run_rollout_packs<S, F>(all, options, scratch.begin(), arrays, begin, end);
+            run_rollouts<T, F>(all, options, scratch.begin(), arrays, begin, end);
         }
     } else {
-        run_rollout_packs<S, F>(all, options, nullptr, arrays, begin, end);
+        run_rollouts<T, F>(all, options, nullptr, arrays, begin, end);
     }
 }
 

@@ -382,52 +382,6 @@ __device__ __forceinline__ void propagate(Team& team, const short* above,
         if (above[team.body(j)] >= 0) V[j] = V[j] + to_body(X[j], theirs[j]);
 }
 
-// The element (g, xi_1, xi_2) of prefix sums eq. 13, where xi_1 becomes the acceleration, xi_2 the
-// velocity.
-template <class T> struct Element {
-    Placement<T> X;
-    Spatial<T> A, V;
-};
-
-// The motions of the element `mine`, of joints that follow those of `theirs` (eq. 13 again).
-template <class T>
-__device__ __forceinline__ void append(const Placement<T>& X, Spatial<T>& V, Spatial<T>& A,
-                                       const Spatial<T>& V_before, const Spatial<T>& A_before) {
-    const Spatial<T> arriving = to_body(X, V_before);
-    A = ad_add(arriving, V, A + to_body(X, A_before));  // -ad_a b = ad_b a
-    V = V + arriving;
-}
-
-// Velocity and acceleration at once.
-template <class T, class Team, int share>
-__device__ __forceinline__ void extend(Team& team, const short* above,
-                                       const Placement<T> (&X)[share], Spatial<T> (&V)[share],
-                                       Spatial<T> (&A)[share], Placement<T> (&twice)[share]) {
-    Element<T> mine[share], theirs[share];
-    for (int j = 0; j < share; ++j) mine[j] = {X[j], A[j], V[j]};
-    team.fetch(above, mine, theirs);
-    for (int j = 0; j < share; ++j) {
-        const bool meets = above[team.body(j)] >= 0;
-        twice[j] = meets ? compose(theirs[j].X, X[j]) : X[j];
-        if (meets) append(X[j], V[j], A[j], theirs[j].V, theirs[j].A);
-    }
-}
-
-template <class T> struct Motions {
-    Spatial<T> A, V;
-};
-
-template <class T, class Team, int share>
-__device__ __forceinline__ void propagate(Team& team, const short* above,
-                                          const Placement<T> (&X)[share], Spatial<T> (&V)[share],
-                                          Spatial<T> (&A)[share]) {
-    Motions<T> mine[share], theirs[share];
-    for (int j = 0; j < share; ++j) mine[j] = {A[j], V[j]};
-    team.fetch(above, mine, theirs);
-    for (int j = 0; j < share; ++j)
-        if (above[team.body(j)] >= 0) append(X[j], V[j], A[j], theirs[j].V, theirs[j].A);
-}
-
 // Round k of a scan toward the root: each body adds the wrenches of its descendants exactly 2^k
 // below, each the sum over those less than 2^k below it.
 template <class T, class Team, int share>

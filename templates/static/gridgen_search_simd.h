@@ -1,4 +1,4 @@
-// Searches over SIMD packs: a lane whose problem is solved takes the next one.
+// Searches over SIMD packs, or for one state: a lane whose problem is solved takes the next one.
 #ifndef GRIDGEN_SEARCH_SIMD_H
 #define GRIDGEN_SEARCH_SIMD_H
 
@@ -7,10 +7,11 @@
 
 namespace gridgen {
 
-template <class S, class F, int... k>
-GRIDGEN_DEVICE void run_search_packs(Indices<k...>, const Array* arrays, int64 begin, int64 end) {
-    constexpr int lanes = pack_size<S>;
-    Search<Pack<S>, F> search(
+template <class T, class F, int... k>
+GRIDGEN_DEVICE void run_searches(Indices<k...>, const Array* arrays, int64 begin, int64 end) {
+    using S = Real<T>;
+    constexpr int lanes = Lanes<T>::count;
+    Search<T, F> search(
         {static_cast<S*>(arrays[k].data), arrays[k].batch, arrays[k].component}...);
     bool is_busy[lanes];
     int64 next = begin;
@@ -35,11 +36,11 @@ GRIDGEN_DEVICE void run_search_packs(Indices<k...>, const Array* arrays, int64 b
     }
 }
 
-// Searches for problems [begin, end) of a batch. arrays: those of F.
-template <class S, class F>
-void run_search_packs(const Array* arrays, int64 begin, int64 end) {
-    const NoSubnormals<S> no_subnormals;
-    if (begin < end) run_search_packs<S, F>(UpTo<array_count<F>>(), arrays, begin, end);
+// Searches for problems [begin, end) of a batch, one per lane of T. arrays: those of F.
+template <class T, class F>
+void run_searches(const Array* arrays, int64 begin, int64 end) {
+    const NoSubnormals<Real<T>> no_subnormals;
+    if (begin < end) run_searches<T, F>(UpTo<array_count<F>>(), arrays, begin, end);
 }
 
 }  // namespace gridgen

@@ -1,4 +1,5 @@
-// SIMD packs for the CPU: one state per lane, and the change of layout between batch and packs.
+// The CPU's entry points: SIMD packs with one state per lane, the change of layout between batch and packs,
+// and one state in scalar registers.
 //
 // Needs GCC or Clang (vector extensions) and no library. The widest unit that the compiler may use
 // (-march=native) decides W, the number of states computed together. <immintrin.h> would cost GCC
@@ -745,14 +746,79 @@ template <class F> constexpr int64 result_size() {
     return size;
 }
 
-// Computes states [begin, end) of a batch, one per lane. arrays: those of F. Packs of states are read,
-// and their results are written, in registers.
+// Computes states [begin, end) of a batch in packs. Packs of states are read, and their results are
+// written, in registers.
 template <class S, class F>
 void run_packs(const Array* arrays, int64 begin, int64 end, int64 batch) {
     constexpr int64 results = result_size<F>();
     const States states = {arrays, begin, end, are_streamed<S>(begin, end, batch, results)};
     run_packs<S, F>(UpTo<array_count<F>>(), states);
     if (states.streamed) finish_streams();
+}
+
+// --- One state in scalar registers ---------------------------------------------------------------
+
+// Array k of a state.
+template <class S, class F, int k> GRIDGEN_DEVICE auto row_of(const Array& row) {
+    S* const data = static_cast<S*>(row.data);
+    if constexpr (size_of<F, k> < 0) return View<const S>{data, row.component};
+    else if constexpr (is_input<F, k>) return static_cast<const S*>(data);
+    else return data;
+}
+
+// Computes a state; the numbers of each array are consecutive.
+template <class S, class F, int... k>
+__attribute__((noinline)) void compute_rows(Indices<k...>, const Array* rows) {
+    if constexpr (F::scratch > 0) {
+        struct Scratch {
+            S numbers[F::scratch];
+        };
+        const Borrowed<Scratch> scratch;
+        const NoSubnormals<S> no_subnormals;
+        F::template compute<S, const S*>(row_of<S, F, k>(rows[k])..., scratch->numbers);
+    } else {
+        F::template compute<S, const S*>(row_of<S, F, k>(rows[k])...);
+    }
+}
+
+// Computes a state in copies of its arrays.
+template <class S, class F, int... k>
+GRIDGEN_COLD void compute_copies(Indices<k...> all, const Array* rows) {
+    constexpr int sizes[] = {size_of<F, k>...};
+    S copies[((size_of<F, k> > 0 ? size_of<F, k> : 0) + ... + 1)];
+    Array own[] = {rows[k]...};
+    S* next = copies;
+    for (int i = 0; i < int(sizeof...(k)); next += sizes[i] > 0 ? sizes[i] : 0, ++i) {
+        if (sizes[i] < 0) continue;
+        own[i] = {next, 0, 1};
+        if (i >= F::inputs) continue;
+        for (int j = 0; j < sizes[i]; ++j)
+            next[j] = static_cast<const S*>(rows[i].data)[j * rows[i].component];
+    }
+    compute_rows<S, F>(all, own);
+    for (int i = F::inputs; i < int(sizeof...(k)); ++i)
+        for (int j = 0; j < sizes[i]; ++j)
+            static_cast<S*>(rows[i].data)[j * rows[i].component] = static_cast<S*>(own[i].data)[j];
+}
+
+template <class S, class F, int... k>
+GRIDGEN_DEVICE void run_scalars(Indices<k...> all, const Array* arrays, int64 begin, int64 end) {
+    const bool are_rows = ((arrays[k].component == 1 || size_of<F, k> < 2) && ...);
+    for (int64 i = begin; i < end; ++i) {
+        const Array rows[] = {
+            {static_cast<S*>(arrays[k].data) + i * arrays[k].batch, 0, arrays[k].component}...};
+        if (are_rows) compute_rows<S, F>(all, rows);
+        else compute_copies<S, F>(all, rows);
+    }
+}
+
+// --- Both ----------------------------------------------------------------------------------------
+
+// Computes states [begin, end) of a batch, one per lane of T: a pack, or a number. arrays: those of F.
+template <class T, class F>
+void run_lanes(const Array* arrays, int64 begin, int64 end, int64 batch) {
+    if constexpr (Lanes<T>::count > 1) run_packs<Real<T>, F>(arrays, begin, end, batch);
+    else run_scalars<T, F>(UpTo<array_count<F>>(), arrays, begin, end);
 }
 
 }  // namespace gridgen

@@ -10,7 +10,7 @@ namespace {
 
 using gridgen::int64;
 
-// gridgen.backends.cpu.stream_task.Task
+// gridgen.papers.stream_task.Task
 struct Task {
     gridgen::Kernel kernel;
     const gridgen::Array* arrays;

@@ -105,7 +105,7 @@ HERE = {
         "chain",
     ),
     r"python benchmarks/suite.py .*": ("--extras '' tests/unit/symbolic/test_tiles.py", "all"),
-    r"python benchmarks/static_gpu.py (?!.*--peer).*": (
+    r"python benchmarks/static_gpu.py (?!.*--(peer|tables)).*": (
         "--robots arm7 --functions gravity_forces",
         "gravity_forces",
     ),
@@ -130,7 +130,9 @@ ELSEWHERE = {
     r"python benchmarks/first_day.py .*": "unit/benchmarks/test_first_day.py::test_",
     r"python benchmarks/menagerie.py .*": "unit/benchmarks/test_menagerie.py::test_scenes",
     r"python benchmarks/gpu.py .*": "unit/benchmarks/test_gpu.py::test_tables_tell_the_run",
-    r"python benchmarks/static_gpu.py .*--peer .*": ("unit/benchmarks/test_static_gpu.py::test_"),
+    r"python benchmarks/static_gpu.py .*--(peer|tables).*": (
+        "unit/benchmarks/test_static_gpu.py::test_"
+    ),
     r"python tests/plain_words.py": "test_plain_words.py::test_a_page_uses_plain_words",
 }
 

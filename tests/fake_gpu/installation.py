@@ -15,7 +15,7 @@ from fake_gpu.machine import Machine, Settings, start
 from fake_gpu.ptx.executable import PtxLibrary
 from fake_gpu.schedules import Schedule, late
 from gridgen import backends
-from gridgen.backends.cpu import stream_task
+from gridgen.papers import stream_task
 from gridgen.runtime.arrays import defaults, streaming
 
 

@@ -12,7 +12,8 @@ from helpers.contacts import iterate_to_the_end
 from helpers.robots import OWN, example_urdf
 
 #: Every kind of row: every shape on a tilted plane, every condim, priorities, a
-#: pair, both forms of solref, curves of solimp, margins and gaps, limits, dry friction.
+#: pair, both forms of solref, curves of solimp, margins and gaps, limits, dry friction, also of a
+#: ball joint with a spring.
 EVERYTHING = """
 <mujoco>
   <compiler angle="radian"/>
@@ -43,7 +44,8 @@ EVERYTHING = """
         <geom type="cylinder" size="0.05 0.1" euler="0.3 0 0"/>
       </body>
       <body pos="0 -0.2 0">
-        <joint axis="0 1 0"/>
+        <joint name="d" type="ball" range="0 0.2" margin="0.05" frictionloss="0.3" stiffness="3"
+               damping="0.2" pos="0.02 0 0"/>
         <geom type="ellipsoid" size="0.05 0.1 0.2" euler="0.3 0 0"/>
       </body>
     </body>

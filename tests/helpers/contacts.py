@@ -101,6 +101,9 @@ class Peer:
         self.model, self.data = model, mujoco.MjData(model)
         rng = np.random.default_rng(seed)
         self.free = [j for j in range(model.njnt) if model.jnt_type[j] == 0]
+        places = zip(model.jnt_type, model.jnt_qposadr, strict=True)
+        #: first coordinates of the quaternions of free and ball joints.
+        self.quaternions = [at + 3 * (kind == 0) for kind, at in places if kind in (0, 1)]
         rows: dict[str, list[Any]] = {name: [] for name in ("q", "qd", "tau", "ctrl", "qdd")}
         self.states: list[tuple[np.ndarray, ...]] = []
         self.seen: list[list[Seen]] = []
@@ -133,8 +136,8 @@ class Peer:
             data.qpos[:] = rng.uniform(*np.add(model.jnt_range, (-0.02, 0.02)).T)
             return
         data.qpos[:] += 0.3 * rng.normal(size=model.nq)
-        for joint in self.free:
-            turn = data.qpos[model.jnt_qposadr[joint] + 3 :][:4]
+        for start in self.quaternions:
+            turn = data.qpos[start : start + 4]
             turn /= np.linalg.norm(turn)
         mujoco.mj_kinematics(model, data)
         moving = [g for g in range(model.ngeom) if model.geom_bodyid[g]]
@@ -154,8 +157,7 @@ class Peer:
             array[:] = own
 
     def permuted(self, q: np.ndarray) -> np.ndarray:
-        for joint in self.free:
-            at = self.model.jnt_qposadr[joint] + 3
+        for at in self.quaternions:
             q[at : at + 4] = np.roll(q[at : at + 4], -1)
         return q
 

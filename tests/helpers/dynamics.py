@@ -48,10 +48,9 @@ def random_states(
     """Return q, qd, qdd and tau of random states, one per row; quaternions have unit norm."""
     rng = np.random.default_rng(seed)
     q = rng.uniform(-1.5, 1.5, (count, tree.nq))
-    for body in tree.bodies:
-        if body.kind == "free":
-            turn = q[:, body.q_index + 3 : body.q_index + 7]
-            turn /= np.linalg.norm(turn, axis=1, keepdims=True)
+    for start in tree.quaternions:
+        turn = q[:, start : start + 4]
+        turn /= np.linalg.norm(turn, axis=1, keepdims=True)
     qd, qdd, tau = rng.uniform(-1.0, 1.0, (3, count, tree.nv))
     return q, qd, qdd, tau
 
@@ -97,10 +96,11 @@ def tangent_steps(
     for body in tree.bodies:
         if body.mimics or not body.v_index <= velocity < body.v_index + body.nv:
             continue
-        if body.kind != "free":
+        if body.nv == 1:
             moved[:, body.q_index] += step
             continue
-        x, y, z, w = (q[:, body.q_index + 3 + k] for k in range(4))
+        first = body.q_index + body.joint_type.quaternion
+        x, y, z, w = (q[:, first + k] for k in range(4))
         turn = np.array(
             [
                 [1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],
@@ -108,13 +108,13 @@ def tangent_steps(
                 [2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)],
             ]
         )
-        axis = velocity - body.v_index
-        if axis < 3:
-            moved[:, body.q_index : body.q_index + 3] += step * turn[:, axis].T
+        axis = velocity - body.v_index - body.nv
+        if axis < -3:
+            moved[:, body.q_index : body.q_index + 3] += step * turn[:, axis + 6].T
         else:
             # q (1, e step / 2): the columns of the quaternion's left multiplication.
-            column = [(w, z, -y, -x), (-z, w, x, -y), (y, -x, w, -z)][axis - 3]
-            moved[:, body.q_index + 3 : body.q_index + 7] += 0.5 * step * np.stack(column, axis=1)
+            column = [(w, z, -y, -x), (-z, w, x, -y), (y, -x, w, -z)][axis]
+            moved[:, first : first + 4] += 0.5 * step * np.stack(column, axis=1)
     return moved
 
 

@@ -20,7 +20,7 @@ import numpy as np
 import pinocchio
 
 from gridgen.model.tree import Body, KinematicTree
-from helpers.robots import PITCH, SCREW
+from helpers.robots import BALL, PITCH, SCREW
 
 Arrays = Mapping[str, np.ndarray]
 MOVING_BASE = "moving_base"
@@ -142,9 +142,9 @@ class Oracle:
             kind = model.joints[joint].shortname()
             if kind == "JointModelPlanar":
                 self._planar(index, ours, rates, q[at : at + 4], V[row : row + 3], drift[row:])
-            elif body.kind == "free":
-                q[at : at + 7] = ours[body.q_index : body.q_index + 7]
-                V[row : row + 6, columns] = np.eye(6)
+            elif body.nv > 1:
+                q[at : at + body.nq] = ours[body.q_index : body.q_index + body.nq]
+                V[row : row + body.nv, columns] = np.eye(body.nv)
             else:
                 angle = body.multiplier * ours[body.q_index] + body.offset
                 turns = model.joints[joint].nq == 2
@@ -197,8 +197,9 @@ class Oracle:
         sign = np.tanh(qd / width) if width else np.sign(qd)
         damping, friction = np.zeros((2, self.tree.nv))
         for body in self.tree.bodies:
-            damping[body.v_index] += body.multiplier**2 * body.damping
-            friction[body.v_index] += abs(body.multiplier) * body.friction
+            own = slice(body.v_index, body.v_index + body.nv)
+            damping[own] += body.multiplier**2 * body.damping
+            friction[own] += abs(body.multiplier) * body.friction
         return (
             x.get("damping", {i: damping})[i] * qd
             + x.get("joint_friction", {i: friction})[i] * sign
@@ -208,11 +209,11 @@ class Oracle:
 def pinocchio_model(
     urdf: str | Path, floating_base: bool = False, mimic: bool = False
 ) -> pinocchio.Model:
-    """Return Pinocchio's model of a robot, with helical joints as in ``described``."""
+    """Return Pinocchio's model of a robot, with helical and ball joints as in ``described``."""
     build = pinocchio.buildModelFromUrdf if isinstance(urdf, Path) else pinocchio.buildModelFromXML
     root = [pinocchio.JointModelFreeFlyer()] if floating_base else []
     read = build(str(urdf), *root, mimic=mimic)
-    if not any(name.endswith(SCREW) for name in read.names):
+    if not any(name.endswith((SCREW, BALL)) for name in read.names):
         return read
     model = pinocchio.Model()
     for index, name in [*enumerate(read.names)][1:]:
@@ -221,6 +222,8 @@ def pinocchio_model(
             data = joint.createData()
             joint.calc(data, np.zeros(read.nq))
             joint = pinocchio.JointModelHelicalUnaligned(np.ravel(data.S)[3:], PITCH)
+        if name.endswith(BALL):
+            joint = pinocchio.JointModelSpherical()
         model.addJoint(read.parents[index], joint, place, name)
         model.appendBodyToJoint(index, read.inertias[index], pinocchio.SE3.Identity())
     for frame in read.frames:
@@ -228,7 +231,8 @@ def pinocchio_model(
             model.addFrame(
                 pinocchio.Frame(frame.name, frame.parentJoint, 0, frame.placement, frame.type)
             )
-    model.damping, model.friction = read.damping, read.friction
+    if model.nv == read.nv:
+        model.damping, model.friction = read.damping, read.friction
     return model
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from helpers.robots import SCREW, joint_text, link_text, robot_text
+from helpers.robots import BALL, SCREW, joint_text, link_text, robot_text
 
-KINDS = ("revolute", "continuous", "prismatic", "helical", "floating", "planar", "fixed")
+KINDS = ("revolute", "continuous", "prismatic", "helical", "ball", "floating", "planar", "fixed")
 #: Kinds with one coordinate, which can be mimicked and can mimic.
 COUPLED = ("revolute", "continuous", "prismatic", "helical")
 _AXES = ("1 0 0", "0 1 0", "0 0 1", "0 0 -1", "0.6 -0.48 0.64")
@@ -69,9 +69,10 @@ def robots(
         draw(st.sampled_from(kinds if i else tuple(k for k in kinds if k != "fixed")))
         for i in range(count)
     ]
+    suffixes = {"helical": SCREW, "ball": BALL}
     # Siblings are ordered by name: mimicked joints come before or after those that mimic.
     names = [
-        f"{letter}{i}{SCREW if chosen[i] == 'helical' else ''}"
+        f"{letter}{i}{suffixes.get(chosen[i], '')}"
         for i, letter in enumerate(draw(st.permutations("abcdefghijkl"))[:count])
     ]
     elements = [link_text("base")]
@@ -105,7 +106,7 @@ def robots(
                 rpy=draw(st.sampled_from(_ANGLES)),
                 # Pinocchio supports only planar joints about z.
                 axis=None
-                if kind == "floating"
+                if kind in ("floating", "ball")
                 else "0 0 1"
                 if kind == "planar"
                 else draw(st.sampled_from(_AXES)),
@@ -117,7 +118,7 @@ def robots(
 
 @st.composite
 def mujoco_robots(draw: Any, *, most: int = 5) -> str:
-    """Return an MJCF file: up to two hinges and slides per body; the first body may be free."""
+    """Return an MJCF file: up to two hinges, slides and balls a body; the first may be free."""
     count = draw(st.integers(1, most))
     bodies: list[list[str]] = [[] for _ in range(count)]
     parents = [-1, *(draw(st.integers(0, i - 1)) for i in range(1, count))]
@@ -128,8 +129,11 @@ def mujoco_robots(draw: Any, *, most: int = 5) -> str:
             joints = "<freejoint/>"
         else:
             for k in range(draw(st.integers(1, 2))):
-                kind, axis = draw(st.sampled_from(("hinge", "slide"))), draw(st.sampled_from(_AXES))
-                numbers = f'armature="0.{i + 1}" damping="0.{k + 2}" ref="0.{k}"'
+                # MuJoCo has no rotation after that of a ball.
+                kinds = ("slide",) if "ball" in joints else ("hinge", "slide", "ball")[: 3 - k]
+                kind, axis = draw(st.sampled_from(kinds)), draw(st.sampled_from(_AXES))
+                numbers = f'armature="0.{i + 1}" damping="0.{k + 2}"'
+                numbers += ' pos="0.1 0 0.2"' if kind == "ball" else f' ref="0.{k}"'
                 joints += f'<joint name="j{i}{k}" type="{kind}" axis="{axis}" {numbers}/>'
         com = draw(st.sampled_from(_PLACES))
         inertia = f'<inertial pos="{com}" mass="{i + 1}" diaginertia="0.02 0.03 0.025"/>'

@@ -18,6 +18,7 @@ from gridgen.kernel import KernelKey
 from gridgen.model.description import RobotDescription
 from gridgen.model.readers.urdf import parse_urdf
 from gridgen.model.tree import KinematicTree
+from gridgen.papers.schedules import PaperSchedule
 from gridgen.schedules import Schedules
 
 OWN = Path(__file__).resolve().parents[2] / "robots"
@@ -145,8 +146,8 @@ def example_urdf(name: str) -> Path:
     return found[0]
 
 
-#: Suffix of the names of helical joints, which URDF does not have, and their pitch [m].
-SCREW, PITCH = "_screw", 0.15
+#: Suffixes of the names of helical and ball joints, which URDF does not have, and a pitch [m].
+SCREW, PITCH, BALL = "_screw", 0.15, "_ball"
 
 
 def robot_text(*elements: str, name: str = "r") -> str:
@@ -185,10 +186,12 @@ def joint_text(
 ) -> str:
     """Return a <joint> on one line; ``extra`` are further elements inside it.
 
-    A helical joint is revolute in the text; its name ends with ``SCREW``. See ``described``.
+    A helical joint is revolute in the text; its name ends with ``SCREW``. A ball joint is floating;
+    its name ends with ``BALL``. See ``described``.
     """
     assert name.endswith(SCREW) == (kind == "helical")
-    kind = "revolute" if kind == "helical" else kind
+    assert name.endswith(BALL) == (kind == "ball")
+    kind = {"helical": "revolute", "ball": "floating"}.get(kind, kind)
     has_limit = kind not in ("fixed", "floating", "planar") and limit is None
     bounds = '<limit lower="-1" upper="1" effort="10" velocity="2"/>' if has_limit else limit or ""
     axis_text = "" if kind == "fixed" or axis is None else f'<axis xyz="{axis}"/>'
@@ -230,10 +233,14 @@ SCREWS = robot_text(
 
 
 def described(urdf: str | Path) -> RobotDescription:
-    """Return the description of a URDF; joints whose names end with ``SCREW`` become helical."""
+    """Return the description of a URDF with helical and ball joints, by their names."""
     robot = parse_urdf(urdf)
     joints = tuple(
-        replace(joint, kind="helical", pitch=PITCH) if joint.name.endswith(SCREW) else joint
+        replace(joint, kind="helical", pitch=PITCH)
+        if joint.name.endswith(SCREW)
+        else replace(joint, kind="ball")
+        if joint.name.endswith(BALL)
+        else joint
         for joint in robot.joints
     )
     digest = hashlib.sha256(repr(joints).encode()).hexdigest()
@@ -264,7 +271,7 @@ def refused_kernel(tree: KinematicTree, key: KernelKey) -> str | None:
 def refusal(tree: KinematicTree, function: str | KernelKey) -> str | None:
     """Return why a function does not support the robot, or is too long for it."""
     key = computation_of(tree, function).key if isinstance(function, str) else function
-    return Schedules(tree).of(key).refusal(key)
+    return Schedules(tree, (PaperSchedule,)).of(key).refusal(key)
 
 
 def spread(cases, functions, each):

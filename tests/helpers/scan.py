@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from gridgen.backends.emulated.backend import EmulatedBackend
 from gridgen.backends.interface import Launch, Sources
 from gridgen.dynamics.arrays import array_shape
-from gridgen.dynamics.functions import COMPUTATIONS
+from gridgen.dynamics.computation import Computation
+from gridgen.dynamics.functions import computation_of
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.emit.render import render_team, shared_headers
 from gridgen.errors import GridGenWarning
@@ -26,10 +27,11 @@ from gridgen.functions.types import Dtype
 from gridgen.kernel import TeamLaunch
 from gridgen.model.tree import KinematicTree, build_tree
 from gridgen.options import RobotOptions
-from gridgen.schedules.hybrid.schedule import HYBRID_ROW, HybridSchedule
+from gridgen.papers.halves import INERTIAS
+from gridgen.papers.schedules import PAPER_ROWS, PaperSchedule
 from gridgen.schedules.scan.kernels import SCAN_KERNELS
 from gridgen.schedules.scan.schedule import ScanSchedule
-from gridgen.schedules.team.schedule import TeamKernel, Teams, with_inputs
+from gridgen.schedules.team.schedule import TeamKernel, Teams, by_name, with_inputs
 from gridgen.schedules.views import robot_view
 from gridgen.schedules.warp.kernels import WARP_KERNELS
 from gridgen.schedules.warp.schedule import WarpSchedule
@@ -46,14 +48,13 @@ Array = NDArray[Any]
 HEADERS = shared_headers(
     {
         "": "\n".join(
-            f'#include "gridgen_{name}.cuh"'
-            for name in ("columns", "articulated", "blocks", "warp")
+            f'#include "gridgen_{name}.cuh"' for name in ("columns", "papers", "blocks", "warp")
         )
     }
 )
 OBSERVED = "_observed"
 #: All kernels with the teams of the scan schedule, and those of the warp schedule.
-SCANS = SCAN_KERNELS | {HYBRID_ROW.name: HYBRID_ROW}
+SCANS = SCAN_KERNELS | by_name(PAPER_ROWS)
 KERNELS = SCANS | WARP_KERNELS
 
 
@@ -112,7 +113,7 @@ def render_scan(teams: Teams, functions: Sequence[str], *, observed: bool = True
     robot = robot_view(teams.tree, "robot", "0.0.0")
     files, launches = dict(HEADERS), {}
     includes = []
-    for schedule in (ScanSchedule(teams), HybridSchedule(teams), WarpSchedule(teams)):
+    for schedule in (ScanSchedule(teams), PaperSchedule(teams), WarpSchedule(teams)):
         keys = [KERNELS[name].key for name in functions]
         kernels = [schedule.kernel(key) for key in keys if schedule.has(key)]
         if not kernels and schedule.name == "warp":
@@ -132,13 +133,18 @@ def module_of(
     return render_scan(Teams(tree, threads), [function], observed=observed)
 
 
+def computed_by(function: str) -> Computation:
+    """Return the computation of a kernel, of a robot without parameters."""
+    return computation_of(tree_of("pendulum"), KERNELS[function].same)
+
+
 def random_inputs(
     tree: KinematicTree, function: str, batch: int, dtype: Dtype = "float64", seed: int = 0
 ) -> dict[str, Array]:
     """Return random arguments; gravity is one vector for all states."""
     rng = np.random.default_rng(seed)
     inputs: dict[str, Array] = {}
-    names = COMPUTATIONS[KERNELS[function].same.name].inputs
+    names = computed_by(function).inputs
     for name in names:
         inputs[name] = rng.uniform(-1.0, 1.0, (batch, *array_shape(name, tree)))
     for body in tree.bodies:
@@ -149,7 +155,7 @@ def random_inputs(
     if "gravity" in inputs:
         inputs["gravity"] = np.broadcast_to(gravity, (batch, 3))
     if "articulated" in names:  # random numbers are not valid inertias
-        (inputs["articulated"],) = evaluate_reference(tree, "articulated_inertias", inputs)
+        (inputs["articulated"],) = evaluate_reference(tree, INERTIAS, inputs)
     return {name: broadcast_as(array, dtype) for name, array in inputs.items()}
 
 
@@ -165,7 +171,7 @@ def arguments(
     """Return inputs and outputs, one row per state, and the workspace if there is one."""
     tree = module.tree
     batch = len(inputs["q"])
-    spec = COMPUTATIONS[KERNELS[function].same.name]
+    spec = computed_by(function)
     arrays = []
     for name in spec.inputs:
         array = inputs[name]
@@ -188,7 +194,7 @@ def arguments(
 
 def outputs_of(function: str, arrays: Sequence[Array]) -> list[Array]:
     """Return the outputs among a kernel's arguments."""
-    spec = COMPUTATIONS[KERNELS[function].same.name]
+    spec = computed_by(function)
     return list(arrays[len(spec.inputs) :][: len(spec.outputs)])
 
 
@@ -279,7 +285,7 @@ def reference(tree: KinematicTree, function: str, inputs: Mapping[str, Array]) -
 
 def references(tree: KinematicTree, function: str, inputs: Mapping[str, Array]) -> list[Array]:
     """Return the expected results of a kernel with several outputs."""
-    spec = KERNELS[function].same.name
+    spec = KERNELS[function].same
     exact = {name: array.astype(np.float64) for name, array in inputs.items()}
     results = evaluate_reference(tree, spec, exact)
     return [result.reshape(len(result), -1) for result in results]

@@ -23,6 +23,7 @@ from helpers.oracle import pinocchio_model
 from helpers.program_interpreter import run
 from helpers.programs import plan_thread
 from helpers.robots import (
+    BALL,
     CONSTRAINTS,
     OWN,
     OWN_ROBOTS,
@@ -66,7 +67,7 @@ def load_tree(
             parameters=parameters,
             constraints=CONSTRAINTS.get(constraints, ()),
         )
-        if SCREW in str(urdf):
+        if SCREW in str(urdf) or BALL in str(urdf):
             return build_tree(described(urdf), options)
         return read_tree(urdf, options)
 

@@ -1,4 +1,4 @@
-"""MuJoCo's coordinates of a floating base, against MuJoCo itself."""
+"""MuJoCo's coordinates of a floating base and a ball joint, against MuJoCo itself."""
 
 from __future__ import annotations
 
@@ -39,12 +39,24 @@ MODEL = """
         <body name="hand" pos="0 0.1 0.4"><joint name="b" type="slide" axis="0 1 1"/>
           <inertial pos="0 0.1 0" mass="0.7" diaginertia="0.01 0.02 0.015"/></body>
       </body>
-      <body name="leg" pos="-0.2 0 -0.1"><joint name="c" axis="0 1 0"/>
+      <body name="leg" pos="-0.2 0 -0.1"><joint name="c" type="ball"/>
         <inertial pos="0 0.02 -0.2" mass="1" diaginertia="0.02 0.02 0.01"/></body>
     </body>
   </worldbody>
 </mujoco>
 """
+
+
+#: First coordinates of the quaternions.
+QUATERNIONS = (3, 9)
+
+
+def natural(q: np.ndarray) -> np.ndarray:
+    """Return positions with quaternions x y z w."""
+    q = q.copy()
+    for start in QUATERNIONS:
+        q[:, start : start + 4] = np.roll(q[:, start : start + 4], -1, axis=1)
+    return q
 
 
 class Peer:
@@ -55,7 +67,9 @@ class Peer:
         self.data, nv = mujoco.MjData(self.model), self.model.nv
         rng = np.random.default_rng(7)
         self.q = rng.normal(size=(COUNT, self.model.nq))
-        self.q[:, 3:7] /= np.linalg.norm(self.q[:, 3:7], axis=1, keepdims=True)
+        for start in QUATERNIONS:
+            turn = self.q[:, start : start + 4]
+            turn /= np.linalg.norm(turn, axis=1, keepdims=True)
         self.qd, self.qdd, self.tau = rng.normal(size=(3, COUNT, nv))
         self.gravity = self.model.opt.gravity[:] = np.array([0.3, -0.2, -9.81])
 
@@ -183,7 +197,7 @@ def test_products_agree_with_gradients(robot: gridgen.Robot, peer: Peer, functio
     found = robot.vjp(function, bar, *arrays)
     assert_allclose(found[1], np.einsum("bi,bij->bj", bar, by_qd), atol=1e-9)
     value, step = getattr(robot, function), 1e-6
-    for place in range(7, robot.nq):
+    for place in range(7, QUATERNIONS[1]):
         ahead, back = (peer.q + s * step * np.eye(robot.nq)[place] for s in (1.0, -1.0))
         slope = (value(ahead, *arrays[1:]) - value(back, *arrays[1:])) / (2 * step)
         assert_allclose(found[0][:, place], np.sum(bar * slope, axis=1), rtol=1e-4, atol=1e-5)
@@ -210,8 +224,7 @@ def test_other_functions_are_those_of_pinocchio_with_axes_turned(
         read_tree(path, RobotOptions(convention=one, constraints=constraints))
         for one in CONVENTIONS
     )
-    q, T = peer.q.copy(), np.tile(np.eye(own.nv), (COUNT, 1, 1))
-    q[:, 3:7] = np.roll(peer.q[:, 3:7], -1, axis=1)
+    q, T = natural(peer.q), np.tile(np.eye(own.nv), (COUNT, 1, 1))
     for k in range(COUNT):
         T[k, :3, :3] = Rotation.from_quat(q[k, 3:7]).as_matrix().T
     qd = np.einsum("bij,bj->bi", T, peer.qd)
@@ -372,8 +385,7 @@ def test_constraints_are_converted(peer: Peer, tmp_path: Path) -> None:
         return np.concatenate([np.einsum("bij,bj->bi", R, v[:, :3]), v[:, 3:]], axis=1)
 
     back = R.transpose(0, 2, 1)
-    own = {**given, "q": peer.q.copy()}
-    own["q"][:, 3:7] = np.roll(peer.q[:, 3:7], -1, axis=1)
+    own = {**given, "q": natural(peer.q)}
     own |= {name: turned(given[name], back) for name in ("qd", "tau", "qdd")}
     drift = np.cross(own["qd"][:, 3:6], own["qd"][:, :3])
     own["qdd"][:, :3] -= drift
@@ -432,7 +444,7 @@ def test_quaternions_begin_with_w(robot: gridgen.Robot) -> None:
 
 
 def test_what_is_not_converted_is_refused(robot: gridgen.Robot, peer: Peer) -> None:
-    with pytest.raises(ModelError, match="momentum_regressor of a floating base is not available"):
+    with pytest.raises(ModelError, match="momentum_regressor of a robot with a free or ball"):
         robot.momentum_regressor(peer.q, peer.qd)
     x, motion = (peer.q, peer.qd, peer.tau), np.ones(6)
     for function in ("inverse_dynamics_gradient", "forward_dynamics_second_order"):

@@ -23,6 +23,7 @@ from gridgen.compiler import read_tree
 from gridgen.errors import DeviceError, GridGenWarning
 from gridgen.model.tree import KinematicTree
 from gridgen.options import RobotOptions
+from gridgen.papers import Hybrid
 from gridgen.runtime.arrays import streaming
 
 ROBOTS = Path(__file__).resolve().parents[2] / "robots"
@@ -190,13 +191,14 @@ def test_nan_stays_in_its_state(case):
 def test_the_hybrid_schedule_agrees_on_any_stream(case, dtype):
     """3000 states are three parts, whose pinned memory is used again."""
     robot = load(case)[1]
+    hybrid = Hybrid(robot)
     arrays = on_gpu(states(case, dtype, 3000))
     arguments = (arrays["q"], arrays["qd"], arrays["tau"])
     expected = robot.forward_dynamics(*arguments)
     atol = 1e-11 if dtype == "float64" else 1e-3
     for stream in (cupy.cuda.Stream.null, cupy.cuda.Stream(non_blocking=True)):
         with stream:
-            computed = robot.forward_dynamics(*arguments, schedule="hybrid")
+            computed = hybrid.forward_dynamics(*arguments)
         stream.synchronize()
         scale = float(abs(expected).max())
         cupy.testing.assert_allclose(computed, expected, rtol=0, atol=atol * scale)

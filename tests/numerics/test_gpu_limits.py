@@ -166,7 +166,6 @@ def test_a_driver_that_is_too_old_is_named(cupy, arm, machine):
 CALLS = {
     "plain": lambda robot, arrays: robot.inverse_dynamics(*arrays),
     "bound": lambda robot, arrays: robot.bind("inverse_dynamics", *arrays)(),
-    "hybrid": lambda robot, arrays: robot.forward_dynamics(*arrays, schedule="hybrid"),
     "scan": lambda robot, arrays: robot.forward_dynamics(*arrays, method="cfa"),
 }
 

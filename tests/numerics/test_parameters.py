@@ -300,7 +300,6 @@ def test_every_layout_of_the_inputs(dtype):
     [
         ("scan", "aba"),
         ("scan", "cfa"),
-        pytest.param("hybrid", "aba", marks=pytest.mark.exhaustive),
         pytest.param("scan", "jsiia", marks=pytest.mark.exhaustive),
     ],
 )

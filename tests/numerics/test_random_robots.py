@@ -18,6 +18,7 @@ from gridgen.dynamics.minverse import inverse_by_responses
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import ModelError, OptionError
 from gridgen.model.tree import KinematicTree
+from gridgen.papers.halves import INERTIAS, REST
 from gridgen.schedules.thread.plan import plan_lines, plan_loops
 from helpers.dynamics import (
     COMPLEX_STEP,
@@ -131,9 +132,9 @@ def look_at_dynamics(tree: KinematicTree, urdf: str, x: dict[str, Array]) -> Non
             again = value(tree, "inverse_dynamics", {**x, "qdd": qdd})
             scale = np.abs(np.einsum("bij,bj->bij", M, qdd)).max() + np.abs(x["tau"]).max()
             assert np.abs(again - x["tau"]).max() <= 1e3 * TOLERANCE * scale, method
-    if refusal(tree, "articulated_inertias") is None:
-        x["articulated"] = value(tree, "articulated_inertias", x)
-        assert_solves(M, value(tree, "articulated_accelerations", x), x["tau"] - h, "hybrid")
+    if refusal(tree, INERTIAS) is None:
+        x["articulated"] = value(tree, INERTIAS, x)
+        assert_solves(M, value(tree, REST, x), x["tau"] - h, "hybrid")
         rows = inverse_by_responses(state_of(tree, x["q"]))
         Z = np.array([[np.broadcast_to(e, STATES) for e in row] for row in rows]).transpose(2, 0, 1)
         assert_close(M @ Z, np.eye(nv), "responses", 1e2 * TOLERANCE * np.linalg.cond(M).max())
@@ -152,7 +153,6 @@ def look_at_dynamics(tree: KinematicTree, urdf: str, x: dict[str, Array]) -> Non
 
 def look_at_derivatives(tree: KinematicTree, x: dict[str, Array]) -> None:
     """Compare gradients with complex steps through forward dynamics and through steps."""
-    del x["h"]
     names = ("q", "qd", "tau")
     count = 3 * tree.nv
     moved = {name: np.concatenate([array] * count).astype(complex) for name, array in x.items()}
@@ -264,8 +264,9 @@ def test_accelerations_are_those_of_mujoco(count: int, most: int) -> None:
         x = random_states(tree, 1, np.random.default_rng(3))
         q, qd, tau = (x[name][0] for name in ("q", "qd", "tau"))
         spread, drift, qpos = np.eye(tree.nv), np.zeros(tree.nv), q.copy()
+        for start in tree.quaternions:
+            qpos[start : start + 4] = np.roll(q[start : start + 4], 1)
         if tree.bodies[0].kind == "free":
-            qpos[3:7] = np.roll(q[3:7], 1)
             rotation = np.zeros(9)
             mujoco.mju_quat2Mat(rotation, qpos[3:7])
             spread[:3, :3] = rotation.reshape(3, 3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,8 +14,9 @@ from fake_gpu.errors import MisuseError
 from fake_gpu.transfers import empty_pinned
 from gridgen.backends.cuda.backend import CudaKernel
 from gridgen.check import random_states
+from gridgen.papers import Hybrid, hybrid
 from gridgen.runtime.arrays import staging, streaming
-from gridgen.runtime.calls import evaluation, hybrid
+from gridgen.runtime.calls import evaluation
 from helpers.scan import ROBOTS, tree_of
 
 pytest.importorskip("cupy", reason="NVRTC comes with CuPy")
@@ -154,12 +156,14 @@ def test_quaternions_are_normalized_or_refused(cupy, monkeypatch):
     assert not out.any()
 
 
-@pytest.mark.parametrize("options", [{"method": "cfa"}, {"schedule": "hybrid"}], ids=str)
-def test_other_schedules_are_streamed(cupy, arm, monkeypatch, options):
+@pytest.mark.parametrize("schedule", ["scan", "hybrid"])
+def test_other_schedules_are_streamed(cupy, arm, monkeypatch, schedule):
     monkeypatch.setattr(hybrid, "STATES", 8)
+    compute = Hybrid(arm).forward_dynamics
+    if schedule == "scan":
+        compute = partial(arm.forward_dynamics, method="cfa")
     q, qd, tau = states("q", "qd", "tau")
-    expected = at_once(cupy, lambda *x: arm.forward_dynamics(*x, **options), q, qd, tau)
-    assert np.array_equal(arm.forward_dynamics(q, qd, tau, **options), expected)
+    assert np.array_equal(compute(q, qd, tau), at_once(cupy, compute, q, qd, tau))
 
 
 @pytest.mark.parametrize("followed", [False, True])

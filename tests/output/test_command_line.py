@@ -98,7 +98,7 @@ def test_the_summary_names_what_was_made(run, tmp_path):
     )
     assert "13 bodies, 13 joints, 4 levels, nq = 19, nv = 18" in output
     assert re.search(r"inverse_dynamics +\d+ +\d+ +\d+%", output)
-    for part in ("operations", "..._f_ext", "..._base_motion", "articulated_inertias"):
+    for part in ("operations", "..._f_ext", "..._base_motion"):
         assert f'"{part}": ' in output
     assert str(tmp_path) in output.replace("\n", "")
 
@@ -585,16 +585,7 @@ def test_what_no_call_leads_to_is_there_when_asked_for(tmp_path):
         module = gridgen.generate(ROBOTS / "pendulum.urdf", options)
         made[variants] = set(module.kernels.by_name)
     assert made[True] - made[False] == {
-        "articulated_accelerations",
         "excess",
-        *(
-            f"{kernel}{loads}"
-            for kernel in (
-                "inverse_dynamics_scan_synchronous",
-                "forward_dynamics_aba_scan_unmerged",
-            )
-            for loads in ("", "_f_ext_base_motion")
-        ),
         *(
             f"rollout_{integrator}_{variant}{loads}"
             for integrator in DEFAULT_INTEGRATORS

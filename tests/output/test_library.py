@@ -106,6 +106,22 @@ def test_programs_of_other_processors(
     run(compiler, *flags, *folders, *linked)
     read, written = questions(modules)
     assert run(emulator, program, input=read, timeout=60) == written
+    for name, module in modules.items():
+        kernel = module.kernels.by_name["inverse_dynamics"]
+        code = compile_ahead(
+            module.sources(kernel),
+            (kernel,),
+            ("float32", "float64"),
+            parse_targets([f"{machine}-linux"]),
+            lambda _: None,
+        )
+        [library] = (file for file in code if file.endswith(".so"))
+        (tmp_path / f"lib{name}.so").write_bytes(code[library])
+    program, sysroot = tmp_path / "with_libraries", f"/usr/{machine}-linux-gnu"
+    linked = (USERS / "two_robots.cpp", f"-L{tmp_path}", "-ltwo_link", "-lpendulum", "-pthread")
+    run(compiler, "-std=c++17", *folders, *linked, "-o", program)
+    places = f"LD_LIBRARY_PATH={tmp_path}:{sysroot}/lib"
+    assert run(emulator, "-L", sysroot, "-E", places, program, input=read, timeout=60) == written
     if machine == "aarch64":
         source, program = USERS / "subnormals.cpp", tmp_path / "subnormals"
         run(

@@ -30,7 +30,6 @@ from gridgen.functions.arrays import (
     OPTIONAL_INPUTS,
     PARAMETERS,
 )
-from gridgen.functions.steps import STEPS
 from gridgen.options import DEFAULT_FUNCTIONS, LEFT_OUT
 from gridgen.robot import open_module
 from gridgen.schedules import KernelSelection, Schedules
@@ -208,10 +207,6 @@ def test_every_kernel_is_of_a_function_and_a_schedule_that_it_has():
             offered.add((key.function, key.method, key.schedule))
             if isinstance(schedule, TeamSchedule):
                 assert schedule.row(key).same.name in COMPUTATIONS
-    for step in STEPS.values():
-        if step.function == "step":  # that rollouts end by
-            continue
-        assert "hybrid" in FUNCTIONS[step.function].methods[step.method].schedules
     assert offered == {
         (name, method, schedule)
         for name in GENERATED
@@ -220,19 +215,12 @@ def test_every_kernel_is_of_a_function_and_a_schedule_that_it_has():
     }
 
 
-def test_the_manual_has_the_table_of_the_registry(monkeypatch):
-    monkeypatch.syspath_prepend(ROOT / "docs")
-    module = importlib.import_module("functions_table")
-    text = (ROOT / "docs" / "functions.md").read_text(encoding="utf-8")
-    assert module.with_table(text) == text, "make golden writes the table anew"
-    sys.modules.pop("functions_table")
-
-
 def test_the_manual_has_its_derived_parts(monkeypatch):
     """Every table of results and every method of a robot is in one page, as it is now."""
     monkeypatch.syspath_prepend(ROOT / "docs")
     module = importlib.import_module("derived")
-    pages = {path: path.read_text(encoding="utf-8") for path in (ROOT / "docs").rglob("*.md")}
+    pages = {path: path.read_text(encoding="utf-8") for path in module.pages()}
+    assert "<!-- Registry: functions -->" in pages[ROOT / "docs" / "functions.md"]
     for path, text in pages.items():
         assert module.with_derived(text) == text, f"{path.name}: make golden writes it anew"
     places = [
@@ -287,12 +275,6 @@ def test_long_variants_are_there_and_compute_the_same(tmp_path):
     assert found == pytest.approx(expected, rel=1e-12)
 
 
-def test_the_hybrid_schedule_says_what_it_needs(tmp_path):
-    face = face_of(tmp_path, functions=("forward_dynamics",))
-    with pytest.raises(gridgen.ModelError, match="--functions forward_dynamics,bias_forces"):
-        face.forward_dynamics([0.5], [0.0], [0.0], schedule="hybrid")
-
-
 def test_a_loaded_robot_has_every_selection_of_inputs_whatever_was_called_before():
     robot = gridgen.load(PENDULUM)
     before = robot.functions
@@ -309,9 +291,7 @@ def test_mimic_robots_get_a_method_that_has_the_schedule():
     q, qd = robot.neutral(), robot.neutral()[: robot.nv]
     found = robot.forward_dynamics(q, qd, qd, schedule="scan")
     assert found == pytest.approx(robot.forward_dynamics(q, qd, qd, method="jsiia"))
-    with pytest.raises(gridgen.ModelError, match="mimic"):
-        robot.forward_dynamics(q, qd, qd, schedule="hybrid")
-    with pytest.raises(gridgen.OptionError, match="choose one of auto, thread, scan, hybrid"):
+    with pytest.raises(gridgen.OptionError, match="choose one of auto, thread, scan"):
         robot.forward_dynamics(q, qd, qd, schedule="tree")
 
 
@@ -423,16 +403,16 @@ def test_type_checkers_know_the_choices():
     methods = FUNCTIONS["forward_dynamics"].methods
     assert get_args(types.Method) == ("auto", *methods)
     of_methods = {schedule for method in methods.values() for schedule in method.schedules}
-    assert set(get_args(types.ForwardDynamicsSchedule)) == {"auto", *of_methods}
+    assert set(get_args(types.DynamicsSchedule)) == {"auto", *of_methods}
     others = {m.schedules for n in GENERATED for m in FUNCTIONS[n].methods.values()}
     both = ("thread", "scan")
     warp = ("thread", "warp")
     three = (*both, "warp")
     assert get_args(types.Schedule) == ("auto", *both)
     assert get_args(types.WarpSchedule) == ("auto", *warp)
-    assert get_args(types.InverseDynamicsSchedule) == ("auto", *three)
+    assert get_args(types.DynamicsSchedule) == ("auto", *three)
     of_one = {("thread",), ("scan",), warp}
-    assert others == {*of_one, both, three, (*both, "hybrid")}
+    assert others == {*of_one, both, three}
     assert set(get_args(types.BackendChoice)) == {"auto", *TARGETS}
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import platform
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from email.parser import Parser
 from pathlib import Path
 from zipfile import ZipFile
@@ -17,6 +17,8 @@ import pytest
 
 import gridgen
 from gridgen import wheel
+from gridgen.backends.built import MANIFEST, BuiltFile, manifest_text
+from gridgen.backends.cpu.processor import MACHINES
 from gridgen.commands.main import main
 from gridgen.errors import OptionError
 from helpers.robots import OWN
@@ -104,11 +106,29 @@ def test_text_alone_runs_anywhere_and_is_always_the_same() -> None:
     assert wheel.runtime_wheel() == wheel.runtime_wheel()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="tags of Linux")
-def test_a_library_runs_where_the_c_library_is_as_new() -> None:
-    libraries = {"a.so": b"\0GLIBC_2.2.5\0GLIBC_2.34\0", "b.so": b"GLIBC_2.17"}
-    name, _ = wheel.module_wheel("arm", libraries, "1.0")
-    assert name == f"arm-1.0-py3-none-manylinux_2_34_{platform.machine()}.whl"
+@pytest.mark.parametrize(
+    ("machine", "tag"),
+    [
+        ("riscv64-linux", "manylinux_2_34_riscv64"),
+        ("aarch64-linux-musl", "musllinux_1_2_aarch64"),
+        ("aarch64-macos", "macosx_11_0_arm64"),
+    ],
+)
+def test_a_tag_names_machine_and_c_library(machine: str, tag: str) -> None:
+    files: dict[str, str | bytes] = {
+        "a.so": b"\0GLIBC_2.2.5\0GLIBC_2.34\0",
+        "b.so": b"GLIBC_2.17",
+    }
+    kind, other = MACHINES[machine], MACHINES["armv7-linux"]
+    records = [
+        BuiltFile(file, "x", "", (), (), kind.system, kind.machine) for file in ("a.so", "b.so")
+    ]
+    files[MANIFEST] = manifest_text(tuple(records))
+    assert wheel.module_wheel("arm", files, "1.0")[0] == f"arm-1.0-py3-none-{tag}.whl"
+    records[1] = replace(records[1], system=other.system, machine=other.machine)
+    files[MANIFEST] = manifest_text(tuple(records))
+    with pytest.raises(OptionError, match=r"a\.so, b\.so are for several kinds of machines"):
+        wheel.module_wheel("arm", files, "1.0")
 
 
 @pytest.mark.parametrize("version", ["", "one", "1.0-2", "1.0 ", "../1"])

@@ -18,7 +18,7 @@ options = gridgen.GenerateOptions(functions=("mass_matrix",), frames=("forearm",
 
 robot.forward_dynamics(q, q, q, method="nonsense")  # type: ignore[arg-type]
 two_link.forward_dynamics(q, q, q, method="nonsense")  # type: ignore[arg-type]
-robot.mass_matrix(q, schedule="hybrid")  # type: ignore[arg-type]
+robot.mass_matrix(q, schedule="cfa")  # type: ignore[arg-type]
 robot.mass_matrix("q")  # type: ignore[arg-type]
 two_link.mass_matrix("q")  # type: ignore[arg-type]
 two_link.mass_matrix(["1", "2"])  # type: ignore[arg-type]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
-from gridgen.backends.cpu.processor import NATIVE, lacks, runs_code_of
+from gridgen.backends.cpu.processor import NATIVE, lacks, runs_code_of, system
 from gridgen.errors import ModelError
 from gridgen.functions.types import Dtype
 
@@ -36,7 +35,7 @@ class BuiltFile:
     digest: str  #: SHA-256 of the file.
     functions: tuple[str, ...]  #: names of its functions.
     dtypes: tuple[str, ...]  #: their element types.
-    system: str = ""  #: operating system of a library, such as ``linux``; empty for GPU kernels.
+    system: str = ""  #: system of a library, such as ``linux``; empty for GPU kernels.
     machine: str = ""  #: machine type of a library, such as ``x86_64``.
     #: identification of the processor of a ``native`` library.
     processor: tuple[str, ...] | None = None
@@ -47,7 +46,7 @@ class BuiltFile:
 
     def obstacle(self) -> str:
         """Return the reason why a library does not run on this machine, empty if it does."""
-        if (self.system, self.machine) != (sys.platform, platform.machine()):
+        if (self.system, self.machine) != (system(), platform.machine()):
             return f"for {self.system} on {self.machine}"
         if self.target == NATIVE:
             runs = runs_code_of(self.processor)
@@ -130,12 +129,17 @@ def _read_manifest(folder: Path) -> tuple[BuiltFile, ...]:
     if not path.exists():
         return ()
     try:
-        return tuple(map(_file_of, json.loads(path.read_bytes())))
+        return files_of(path.read_bytes())
     except (OSError, TypeError, ValueError, AttributeError) as error:
         raise ModelError(
             f"{path}: damaged ({error}): run grid-gen again, or remove the file to compile code "
             "at run time"
         ) from error
+
+
+def files_of(manifest: str | bytes) -> tuple[BuiltFile, ...]:
+    """Return the files of a manifest's text."""
+    return tuple(map(_file_of, json.loads(manifest)))
 
 
 def _file_of(record: Mapping[str, Any]) -> BuiltFile:

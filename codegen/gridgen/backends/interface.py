@@ -286,6 +286,14 @@ class RunnableKernel(Protocol):
         """
 
 
+@runtime_checkable
+class FormKernel(RunnableKernel, Protocol):
+    """A kernel with several forms, each compiled when a call needs it."""
+
+    def make(self, batch: int) -> None:
+        """Compile the forms for calls of this number of states, 0 if unknown."""
+
+
 #: Enqueues a computation: the address of each array, and the handle of the stream.
 Enqueue: TypeAlias = Callable[[Sequence[int], int], object]
 
@@ -325,8 +333,12 @@ class Backend(Protocol):
         function: str,
         dtype: Dtype,
         launch: AnyLaunch = THREAD_SCHEDULE,
+        batch: int = 0,
     ) -> RunnableKernel:
         """Return ``function`` of the module, compiled for ``dtype``.
+
+        ``batch`` is the number of states of the first call, 0 if unknown. Of a function with
+        several forms, the backend may compile the form for that call alone.
 
         Raises:
             CompileError: the compiler is missing or rejects the source.

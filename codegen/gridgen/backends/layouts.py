@@ -50,8 +50,8 @@ class LayoutKernel:
 
         return enqueue
 
-    def make(self) -> None:
-        """Compile both forms."""
+    def make(self, batch: int) -> None:
+        """Compile both forms; see ``FormKernel``."""
         for are_rows in (False, True):
             self._form(are_rows)
 

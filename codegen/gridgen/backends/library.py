@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import platform
-import sys
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -16,8 +14,8 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from gridgen.backends.built import MANIFEST, RECORDS, BuiltFile, image_name, manifest_text
 from gridgen.backends.cache import BuildCache
-from gridgen.backends.cpu.compiler import host_compiler, link, object_file
-from gridgen.backends.cpu.processor import NATIVE, processor, variants
+from gridgen.backends.cpu.compiler import compiler_for, link, object_file
+from gridgen.backends.cpu.processor import MACHINES, NATIVE, Machine, processor, this_machine
 from gridgen.backends.cpu.units import FLAGS, library_unit
 from gridgen.backends.interface import Sources
 from gridgen.backends.side_by_side import side_by_side
@@ -34,36 +32,40 @@ _NO_TIME = (1980, 1, 1, 0, 0, 0)
 class CompileTarget:
     """Target of ahead-of-time compilation."""
 
-    backend: str  #: ``cpu`` or ``cuda``.
     kind: str  #: processor or GPU architecture, such as ``x86-64-v3`` or ``sm_90``.
+    machine: Machine | None = None  #: kind of computer; None for a GPU.
 
 
 def parse_targets(words: Iterable[str]) -> tuple[CompileTarget, ...]:
-    """Parse targets such as ``cpu``, ``cpu=x86-64-v3,native`` or ``sm_90``, without duplicates.
+    """Parse targets without duplicates: ``cpu=x86-64-v3,native``, ``aarch64-linux``, ``sm_90``.
 
     Raises:
-        OptionError:  a target is unknown, or this machine's compiler does not support it.
+        OptionError:  a target is unknown.
         CompileError: the compiler is missing.
     """
     found: dict[CompileTarget, None] = {}
     for word in words:
-        backend, _, kinds = word.partition("=")
-        if backend == "cpu":
-            for kind in (kinds or NATIVE).split(","):
-                if kind not in variants():
-                    offered = ", ".join(variants())
-                    raise OptionError(f"cpu={kind}: no such processor; this compiler has {offered}")
-                found[CompileTarget("cpu", kind)] = None
+        name, _, kinds = word.partition("=")
+        if name == "cpu" or name in MACHINES:
+            machine = this_machine() if name == "cpu" else MACHINES[name]
+            known = (*machine.processors, *([NATIVE] if name == "cpu" else ()))
+            for kind in (kinds or (NATIVE if name == "cpu" else known[0])).split(","):
+                if kind not in known:
+                    raise OptionError(
+                        f"{name}={kind}: no such processor; this compiler has {', '.join(known)}"
+                    )
+                found[CompileTarget(kind, machine)] = None
         elif word.startswith(("sm_", "compute_")):
-            found[CompileTarget("cuda", word)] = None
+            found[CompileTarget(word)] = None
         else:
             raise OptionError(
-                f"no target {show(word)}; give cpu, cpu={variants()[-2:][0]},{NATIVE} or sm_90"
+                f"no target {show(word)}; give cpu, cpu={NATIVE}, sm_90, or a machine: "
+                f"{', '.join(MACHINES)}"
             )
-    if any(target.backend == "cpu" for target in found):
-        host_compiler()
     for target in found:
-        if target.backend == "cuda":
+        if target.machine is not None:
+            compiler_for(target.machine, BuildCache())
+        else:
             from gridgen.backends.cuda.compiler import check_arch
 
             check_arch(target.kind)
@@ -82,12 +84,17 @@ def compile_ahead(
     Raises:
         CompileError: a compiler is missing, or rejects the source.
     """
-    cpu = sorted((t for t in targets if t.backend == "cpu"), key=lambda t: variants().index(t.kind))
-    made = [_library(sources, kernels, dtypes, target.kind, progress) for target in cpu]
+    made = [
+        _library(sources, kernels, dtypes, machine, kind, progress)
+        for machine in dict.fromkeys(target.machine for target in targets)
+        if machine is not None
+        for kind in (*machine.processors, NATIVE)  # the least capable first
+        if CompileTarget(kind, machine) in targets
+    ]
     made += [
         _archive(sources, kernels, dtypes, target.kind, progress)
         for target in targets
-        if target.backend == "cuda"
+        if target.machine is None
     ]
     files = {file.file: data for file, data in made}
     files[MANIFEST] = manifest_text(tuple(file for file, _ in made)).encode()
@@ -98,10 +105,12 @@ def _library(
     sources: Sources,
     kernels: Sequence[Kernel],
     dtypes: Sequence[Dtype],
+    machine: Machine,
     variant: str,
     progress: Callable[[str], None],
 ) -> tuple[BuiltFile, bytes]:
-    """Return the shared library for a processor architecture."""
+    """Return the shared library for a processor architecture of a machine."""
+    others = () if machine.is_this else (machine.name,)
     own = [kernel for kernel in kernels if kernel.team is None]
     cache = BuildCache()
     tasks = {
@@ -111,6 +120,7 @@ def _library(
             f"{kernel.name} ({dtype})",
             library_unit(sources.robot, kernel.name, dtype, is_over_time=kernel.is_over_time),
             FLAGS,
+            machine,
             variant,
             cache,
         )
@@ -121,12 +131,12 @@ def _library(
     if for_casadi in sources.files and "float64" in dtypes:
         unit = f'#include "{for_casadi}"\n'
         tasks[f"functions for CasADi for {variant}"] = partial(
-            object_file, sources, "functions for CasADi", unit, FLAGS, variant, cache
+            object_file, sources, "functions for CasADi", unit, FLAGS, machine, variant, cache
         )
     objects = list(side_by_side(tasks, progress))
-    name = f"lib{sources.robot}-{variant}.so"
+    name = f"lib{'-'.join((sources.robot, *others, variant))}{machine.suffix}"
     with tempfile.TemporaryDirectory(prefix="grid-gen-") as folder:
-        link(objects, Path(folder) / name, cache)
+        link(objects, Path(folder) / name, machine, cache)
         data = (Path(folder) / name).read_bytes()
     file = BuiltFile(
         name,
@@ -134,8 +144,8 @@ def _library(
         hashlib.sha256(data).hexdigest(),
         tuple(kernel.name for kernel in own),
         tuple(dtypes),
-        sys.platform,
-        platform.machine(),
+        machine.system,
+        machine.machine,
         processor() if variant == NATIVE else None,
     )
     return file, data

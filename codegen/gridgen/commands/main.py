@@ -120,7 +120,8 @@ def _parser() -> Parser:
         dest="targets",
         metavar="TARGET",
         help="include compiled code in the module: cpu for this processor, "
-        "cpu=x86-64-v3,x86-64-v4 for processor levels, sm_90 for a GPU architecture; repeatable",
+        "cpu=x86-64-v3,x86-64-v4 for processor levels, aarch64-linux for another kind of machine, "
+        "sm_90 for a GPU architecture; repeatable",
     )
     parser.add_argument(
         "--wheel",

@@ -15,7 +15,7 @@ from gridgen.backends.cpu.backend import limited_threads, thread_count
 from gridgen.control.compiled import Array, Called, entry_of
 from gridgen.control.costs import Cost, Terms, numbers
 from gridgen.control.riccati import backward
-from gridgen.dynamics.trajectory_costs import free_end
+from gridgen.dynamics.trajectory_costs import turning_end
 from gridgen.errors import OptionError, ShapeError
 from gridgen.frameworks.trajectories import along
 from gridgen.functions.types import Dtype, Integrator
@@ -188,10 +188,10 @@ class _Solver:
         self._limits = limits
         is_derived = options["integrator"] in ("semi_implicit", "implicit")
         is_derived &= options.get("substeps", 1) == 1
-        end = free_end(space)
+        end, held = turning_end(space), 6 * len(space.free)
         # The backward pass also holds free joints behind others, by their limits of zero.
         self._structure: dict[str, Any] = {
-            "fixed": end if end == 6 * len(space.free) else 0,
+            "fixed": held if all(joint.v_index < held for joint in space.free) else 0,
             "derived": robot.nv - end if is_derived else 0,
             "dt": dt,
             "coupled": terms.coupled,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import starmap
 from typing import Any, Literal
 
 from gridgen.errors import OptionError
@@ -40,7 +41,7 @@ class Device:
     clock: float  #: highest boost clock [1/s].
     bandwidth: float  #: memory bandwidth [bytes/s].
     l2_clock: float  #: bytes that L2 transfers per clock.
-    link: float  #: bandwidth to or from the host, one direction [bytes/s].
+    l2_bytes: float  #: capacity of L2 [bytes].
     latency: float  #: memory latency [clocks].
     shared: int  #: shared memory of a multiprocessor [bytes].
     warps: int  #: most resident warps of a multiprocessor.
@@ -90,60 +91,31 @@ def _lanes(fp32: int, fp64: int, integers: int, memory: int) -> dict[Pipe, int]:
     }
 
 
+_SM75, _SM80, _SM86 = _lanes(64, 2, 64, 16), _lanes(64, 32, 64, 32), _lanes(128, 2, 64, 32)
+_SM90, _SM120 = _lanes(128, 64, 64, 32), _lanes(128, 2, 128, 32)
+
 # Multiprocessors, clocks and bandwidths: NVIDIA's data sheets and architecture white papers of the
 # products. Warps, blocks and shared memory: CUDA C++ Programming Guide, "Technical Specifications
 # per Compute Capability". Lanes: the same, "Throughput of Native Arithmetic Instructions"; those of
 # memory from the figures in the white papers. L2: the T4 as measured by Jia et al.
 # (Dissecting the NVidia Turing T4 GPU via Microbenchmarking, 2019, arXiv:1903.07486: 1.27 TB/s),
 # the A100 from its white paper (5120 bytes per clock). NVIDIA publishes no figure for later GPUs:
-# the table assumes the A100's, scaled by the multiprocessors for smaller GPUs. Links:
-# PCI Express x16 of the product's generation, one direction; half of the memory bandwidth where CPU
-# and GPU share one memory. Latencies are rounded results of microbenchmarks.
-_DEVICES = (
-    Device(
-        "sm_75", "T4", 40, 1.59e9, 320e9, 800, 16e9, 500, 64 * 1024, 32, 16, _lanes(64, 2, 64, 16)
-    ),
-    Device(
-        "sm_80", "A100 SXM 80 GB", 108, 1.41e9, 2.039e12, 5120, 32e9, 500, 164 * 1024, 64, 32,
-        _lanes(64, 32, 64, 32),
-    ),
-    Device(
-        "sm_86", "A10", 72, 1.695e9, 600e9, 3400, 32e9, 500, 100 * 1024, 48, 16,
-        _lanes(128, 2, 64, 32),
-    ),
-    Device(
-        "sm_87", "Jetson AGX Orin 64 GB", 16, 1.3e9, 204.8e9, 760, 102.4e9, 600, 164 * 1024, 48, 16,
-        _lanes(128, 2, 64, 32),
-    ),
-    Device(
-        "sm_89", "L4", 58, 2.04e9, 300e9, 2750, 32e9, 600, 100 * 1024, 48, 24,
-        _lanes(128, 2, 64, 32),
-    ),
-    Device(
-        "sm_90", "H200 SXM", 132, 1.98e9, 4.8e12, 5120, 64e9, 600, 228 * 1024, 64, 32,
-        _lanes(128, 64, 64, 32),
-    ),
-    Device(
-        "sm_100", "B200 SXM", 148, 1.965e9, 8e12, 5120, 64e9, 600, 228 * 1024, 64, 32,
-        _lanes(128, 64, 64, 32),
-    ),
-    Device(
-        "sm_110", "Jetson AGX Thor", 20, 1.575e9, 273e9, 950, 136.5e9, 600, 228 * 1024, 48, 24,
-        _lanes(128, 2, 128, 32),
-    ),
-    Device(
-        "sm_120", "RTX PRO 6000", 188, 2.617e9, 1.792e12, 5120, 64e9, 600, 100 * 1024, 48, 24,
-        _lanes(128, 2, 128, 32),
-    ),
-    Device(
-        "sm_120", "RTX 5090", 170, 2.41e9, 1.792e12, 5120, 64e9, 600, 100 * 1024, 48, 24,
-        _lanes(128, 2, 128, 32),
-    ),
-    Device(
-        "sm_121", "DGX Spark", 48, 2.418e9, 273e9, 2280, 136.5e9, 600, 100 * 1024, 48, 24,
-        _lanes(128, 2, 128, 32),
-    ),
-)  # fmt: skip
+# the table assumes the A100's, scaled by the multiprocessors for smaller GPUs. Capacities of L2:
+# the same sources; the driver reports that of the present GPU. Latencies are rounded results of
+# microbenchmarks.
+_DEVICES = tuple(starmap(Device, (
+    ("sm_75", "T4", 40, 1.59e9, 320e9, 800, 4e6, 500, 65_536, 32, 16, _SM75),
+    ("sm_80", "A100 SXM 80 GB", 108, 1.41e9, 2.039e12, 5120, 40e6, 500, 167_936, 64, 32, _SM80),
+    ("sm_86", "A10", 72, 1.695e9, 600e9, 3400, 6e6, 500, 102_400, 48, 16, _SM86),
+    ("sm_87", "Jetson AGX Orin 64 GB", 16, 1.3e9, 204.8e9, 760, 4e6, 600, 167_936, 48, 16, _SM86),
+    ("sm_89", "L4", 58, 2.04e9, 300e9, 2750, 48e6, 600, 102_400, 48, 24, _SM86),
+    ("sm_90", "H200 SXM", 132, 1.98e9, 4.8e12, 5120, 50e6, 600, 233_472, 64, 32, _SM90),
+    ("sm_100", "B200 SXM", 148, 1.965e9, 8e12, 5120, 126e6, 600, 233_472, 64, 32, _SM90),
+    ("sm_110", "Jetson AGX Thor", 20, 1.575e9, 273e9, 950, 32e6, 600, 233_472, 48, 24, _SM120),
+    ("sm_120", "RTX PRO 6000", 188, 2.617e9, 1.792e12, 5120, 128e6, 600, 102_400, 48, 24, _SM120),
+    ("sm_120", "RTX 5090", 170, 2.41e9, 1.792e12, 5120, 96e6, 600, 102_400, 48, 24, _SM120),
+    ("sm_121", "DGX Spark", 48, 2.418e9, 273e9, 2280, 24e6, 600, 102_400, 48, 24, _SM120),
+)))  # fmt: skip
 
 # CuPy's toolkits support no older devices.
 _LEAST_CAPABILITY = 50
@@ -206,6 +178,7 @@ def device_reported(arch: str, title: str, reported: Mapping[str, int]) -> Devic
         clock=read("ClockRate", like.clock, 1e3),
         bandwidth=like.bandwidth if reported.get("Integrated") else bandwidth or like.bandwidth,
         l2_clock=like.l2_clock * sms / like.sms,
+        l2_bytes=read("L2CacheSize", like.l2_bytes),
         shared=round(read("MaxSharedMemoryPerMultiprocessor", like.shared)),
         warps=round(read("MaxThreadsPerMultiProcessor", like.warps, 1 / WARP)),
         blocks=round(read("MaxBlocksPerMultiprocessor", like.blocks)),

@@ -161,7 +161,7 @@ class ArticulatedInertia:
 
 @dataclass(frozen=True)
 class ArticulatedJoint:
-    """Results of the inward pass for a joint of one degree of freedom.
+    """Results of the inward pass for one velocity of a joint.
 
     Attributes:
         gain: U / D, six entries.
@@ -170,6 +170,10 @@ class ArticulatedJoint:
 
     gain: tuple[Scalar, ...]
     rate: Scalar
+
+
+AxisJoints = tuple[ArticulatedJoint, ...]
+"""Results of the inward pass for each velocity of a joint that is not free."""
 
 
 @dataclass(frozen=True)
@@ -291,7 +295,7 @@ def eliminate(
     bias: Wrench,
     effort: Numbers,
     damping_step: Scalar | None = None,
-) -> tuple[ArticulatedJoint | FreeJoint, ArticulatedInertia | None, Wrench]:
+) -> tuple[AxisJoints | FreeJoint, ArticulatedInertia | None, Wrench]:
     """Project one joint's motion out of the inertia and the bias force (prefix sums eq. 7).
 
     Args:
@@ -316,26 +320,46 @@ def eliminate(
         whole = inertia.inverse(own_axes, scalars)
         free = FreeJoint(tuple(dot(row, right) for row in whole), own_axes, whole)
         return free, inertia.let_go(own_axes, whole), free.passed_on(effort)
-    (tau,) = effort
-    own = joint_inertia(state, body.v_index, damping_step)
-    joint, (f, n) = body.joint_type, bias
-    loose = joint.axis if own is None else None
-    U = joint.combined(inertia.column)
-    (felt,), (taken,) = joint.projected(split(U)), joint.projected(bias)
-    D = scalars.keep("D", index, felt + (scalars.constant(0.0) if own is None else own))
-    u = scalars.keep("u", index, tau - taken)
-    inverse = scalars.keep("inverse", index, 1.0 / D)
+    joints: list[ArticulatedJoint] = []
+    for k in reversed(range(body.nv)):  # as if a massless body were between two axes
+        one, inertia, bias = eliminate_axis(state, index, k, inertia, bias, effort[k], damping_step)
+        joints.insert(0, one)
+    return tuple(joints), inertia, bias
+
+
+def eliminate_axis(
+    state: State,
+    index: int,
+    k: int,
+    inertia: ArticulatedInertia,
+    bias: Wrench,
+    effort: Scalar,
+    damping_step: Scalar | None = None,
+) -> tuple[ArticulatedJoint, ArticulatedInertia, Wrench]:
+    """Project velocity ``k`` of a joint out of the inertia and the bias force; see ``eliminate``.
+
+    The inertia and the bias force are without the joint's later velocities.
+    """
+    scalars, body = state.scalars, state.tree.bodies[index]
+    own = joint_inertia(state, body.v_index + k, damping_step)
+    joint, (f, n), which = body.joint_type, bias, "xyz"[k] if body.nv > 1 else ""
+    loose = joint.component(k) if own is None else None
+    U = joint.combined(inertia.column, k)
+    felt, taken = joint.projected(split(U))[k], joint.projected(bias)[k]
+    D = scalars.keep(f"D{which}", index, felt + (scalars.constant(0.0) if own is None else own))
+    u = scalars.keep(f"u{which}", index, effort - taken)
+    inverse = scalars.keep(f"inverse{which}", index, 1.0 / D)
     gain = [entry * inverse for entry in U]
     if loose is not None:
         gain[loose] = scalars.constant(1.0)
-    gain = list(scalars.keep("G", index, tuple(gain)))
-    rate = scalars.keep("rate", index, u * inverse)
+    gain = list(scalars.keep(f"G{which}", index, tuple(gain)))
+    rate = scalars.keep(f"rate{which}", index, u * inverse)
 
     rest = inertia.across_joint(U, gain, scalars.constant(0.0), loose)
     f, n = add(f, scale(rate, (U[0], U[1], U[2]))), add(n, scale(rate, (U[3], U[4], U[5])))
     if loose is not None:
         full_wrench = [*f, *n]
-        full_wrench[loose] = tau
+        full_wrench[loose] = effort
         f, n = split(full_wrench)
     return ArticulatedJoint(tuple(gain), rate), rest, (f, n)
 
@@ -380,7 +404,7 @@ def _outward(state: State, joints: Sequence[Any]) -> list[Scalar]:
         v, w = (nothing, nothing) if body.parent < 0 else change[body.parent]
         v, w = placed[index].motion_to_body(v, w)
         rates, (v, w) = accelerate(body, joint, v, w)
-        if body.joint_type.nv == 1:
+        if body.nv == 1:
             rates = (scalars.keep("qdd", index, rates[0]),)
         for axis, rate in enumerate(rates):
             qdd[body.v_index + axis] = rate
@@ -389,7 +413,7 @@ def _outward(state: State, joints: Sequence[Any]) -> list[Scalar]:
 
 
 def accelerate(
-    body: Body, joint: ArticulatedJoint | FreeJoint, v: Vector, w: Vector
+    body: Body, joint: AxisJoints | FreeJoint, v: Vector, w: Vector
 ) -> tuple[tuple[Scalar, ...], Motion]:
     """Return the acceleration of a joint, and the acceleration of its body.
 
@@ -407,10 +431,14 @@ def accelerate(
                 rate + dot(row, felt) for rate, row in zip(total, joint.inverse, strict=True)
             )
         return tuple(a - b for a, b in zip(total, (*v, *w), strict=True)), split(total)
-    rate = joint.rate
-    for gain, entry in zip(joint.gain, (*v, *w), strict=True):
-        rate = rate - gain * entry
-    return (rate,), body.joint_type.added((v, w), (rate,))
+    rates: list[Scalar] = []
+    for k, one in enumerate(joint):
+        rate = one.rate
+        for gain, entry in zip(one.gain, (*v, *w), strict=True):
+            rate = rate - gain * entry
+        rates.append(rate)
+        v, w = body.joint_type.added((v, w), (rate,), k)
+    return tuple(rates), (v, w)
 
 
 def _sum(a: Numbers, b: Numbers) -> tuple[Scalar, ...]:

@@ -2,7 +2,8 @@
 
 An actuator with the gear g has the length l = g q and the velocity g qd. With the control c, its
 force is f = (a0 + a1 l + a2 g qd) c + b0 + b1 l + b2 g qd. Ranges limit c, f, and the sum of the
-forces g f on a joint. A spring adds -k (q - q0).
+forces g f on a joint. A spring adds -k (q - q0), for a ball joint
+-k times the rotation vector from q0 to q.
 
 Source: MuJoCo's documentation, chapter Computation, Actuation model.
 """
@@ -28,9 +29,11 @@ def actuated(state: State, tau: Numbers) -> Numbers:
     for j, force in _terms(state)[0].items():
         total[j] = total[j] + force
     for spring in tree.springs:
-        body = tree.bodies[spring.body]
-        stretch = state.q[body.q_index] - spring.rest
-        total[body.v_index] = total[body.v_index] - scalars.constant(spring.stiffness) * stretch
+        body, rest = tree.bodies[spring.body], [*map(scalars.constant, spring.rest)]
+        place = [state.q[body.q_index + k] for k in range(body.nq)]
+        stretches = body.joint_type.difference(rest, place, scalars)
+        for j, stretch in enumerate(stretches, body.v_index):
+            total[j] = total[j] - scalars.constant(spring.stiffness) * stretch
     return total
 
 

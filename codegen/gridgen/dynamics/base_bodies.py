@@ -54,12 +54,12 @@ def refusal(tree: KinematicTree) -> str | None:
     """Return why lanes in the frame of the base do not support a robot, or ``None``."""
     if len(tree.bodies) == floats(tree):
         return 'the robot has no joint but that of its base: use schedule="thread"'
-    free = [body for body in tree.bodies[floats(tree) :] if body.joint_type.nv > 1]
-    if free:
-        return (
-            f'joint "{free[0].joint}" is free, and the base does not float on it alone: '
-            'use schedule="thread"'
-        )
+    for body in tree.bodies[floats(tree) :]:
+        if body.nv > 1:
+            return (
+                f'joint "{body.joint}" is {body.kind}, and lanes compute one velocity of a joint '
+                'other than that of a base that floats on it alone: use schedule="thread"'
+            )
     if "params" in tree.parameters:
         return 'inertial parameters are inputs: use schedule="thread"'
     return None

@@ -192,8 +192,8 @@ class FunctionComputation(Computation):
 
     def results(self, tree: KinematicTree, x: Inputs, scalars: Scalars) -> Sequence[Any]:
         """See ``Computation``."""
-        if tree.mujoco_base is None or self.key.function in conventions.NATIVE:
-            return self._results(tree, x, scalars, world_axes=tree.mujoco_base is not None)
+        if not tree.has_mujoco_quaternions or self.key.function in conventions.NATIVE:
+            return self._results(tree, x, scalars, world_axes=tree.has_mujoco_quaternions)
 
         def evaluate(function: str, inputs: Inputs) -> Sequence[Any]:
             if function == self.key.function:

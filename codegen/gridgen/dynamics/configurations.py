@@ -12,7 +12,6 @@ from dataclasses import replace
 
 from gridgen.dynamics.state import Numbers, State
 from gridgen.model.tree import Body
-from gridgen.symbolic.joints import FREE_IN_WORLD
 from gridgen.symbolic.rotations import Rows
 from gridgen.symbolic.scalars import Scalar
 
@@ -110,8 +109,8 @@ def own_joints(state: State) -> Iterator[Body]:
         body = state.tree.bodies[index]
         if not body.mimics:
             state.scalars.begin("step", index)
-            is_turned = state.world_axes and body.joint_type.is_free
-            yield replace(body, joint_type=FREE_IN_WORLD) if is_turned else body
+            joint = body.joint_type
+            yield replace(body, joint_type=joint.in_mujoco) if state.world_axes else body
 
 
 def _position(body: Body, q: Numbers) -> list[Scalar]:

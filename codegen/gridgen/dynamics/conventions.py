@@ -1,9 +1,10 @@
-"""MuJoCo's coordinates of a free joint, converted where inputs and outputs enter a program.
+"""MuJoCo's coordinates of joints, converted where inputs and outputs enter a program.
 
-MuJoCo orders a quaternion w x y z. Its linear velocity is in the world's axes, its acceleration is
-the derivative of that, and a change of q is a translation in world axes and a rotation in body
-axes. R turns the linear part: velocity = R natural velocity, torque = R natural torque. Steps and
-functions of configurations run in MuJoCo's coordinates (``State.world_axes``).
+MuJoCo orders a quaternion w x y z. The rest is of a free joint. Its linear velocity is in the
+world's axes, and its acceleration is the derivative of that. A change of q is a translation in
+world axes and a rotation in body axes. R turns the linear part: velocity = R natural velocity,
+torque = R natural torque. Steps and functions of configurations run in MuJoCo's coordinates
+(``State.world_axes``).
 """
 
 from __future__ import annotations
@@ -65,12 +66,12 @@ SUPPORTED = NATIVE | frozenset(
 
 def refusal(tree: KinematicTree, function: str, inputs: Sequence[str] = ()) -> str | None:
     """Return why a function is not available in MuJoCo's convention, or ``None``."""
-    if tree.mujoco_base is None:
+    if not tree.has_mujoco_quaternions:
         return None
     if function not in SUPPORTED:
         return (
-            f"{function} of a floating base is not available in MuJoCo's convention: load the "
-            "robot without convention="
+            f"{function} of a robot with a free or ball joint is not available in MuJoCo's "
+            "convention: load the robot without convention="
         )
     if function in _UNIFORM and "base_motion" in inputs:
         return f"MuJoCo's convention has no {function} on a moving base: omit its motion"
@@ -113,7 +114,9 @@ def _uniform(tree: KinematicTree, x: Inputs, scalars: Scalars) -> Inputs:
     Dynamics is the same in every uniformly moving frame; an acceleration is a part of gravity.
     """
     found = dict(x)
-    start = tree.bodies[tree.mujoco_base or 0].v_index
+    if tree.mujoco_base is None:
+        return found
+    start = tree.bodies[tree.mujoco_base].v_index
     for name in ("qd", "qdd"):
         if name in x:
             rest = range(start, start + 3)
@@ -129,21 +132,21 @@ class Conversion:
     """From MuJoCo's coordinates of inputs to natural ones, and back."""
 
     def __init__(self, tree: KinematicTree, x: Inputs, scalars: Scalars) -> None:
-        assert tree.mujoco_base is not None
-        body, self._base = tree.bodies[tree.mujoco_base], tree.mujoco_base
-        self._q, self._v, self._nv = body.q_index, body.v_index, tree.nv
+        self._tree, self._base, self._nv = tree, tree.mujoco_base, tree.nv
         self._x, self._scalars = x, scalars
         self._zero = scalars.constant(0.0)
         self._none: Vector = (self._zero,) * 3
-        found = dict(x)
+        self.natural = found = dict(x)
         places = configurations(x)
         for name in places:
-            found[name] = self._with_quaternion(x[name], (1, 2, 3, 0))
+            found[name] = self._with_quaternions(x[name], (1, 2, 3, 0))
+        if self._base is None:
+            return
+        self._q, self._v = (getattr(tree.bodies[self._base], k) for k in ("q_index", "v_index"))
         self._R = self._rotation(found[places[0]])
         for name in x:
             if ARRAYS[name].shape == ("nv",):
                 found[name] = self.force(x[name])
-        self.natural = found
         self._drift = self._none
         if "qd" in x:
             qd = found["qd"]
@@ -156,7 +159,7 @@ class Conversion:
     def _rotation(self, q: Numbers) -> Matrix:
         """Return the rotation of the base at a natural position."""
         place = [q[self._q + k] for k in range(7)]
-        return FREE.transform(self._base, place, self._scalars)[0]
+        return FREE.transform(self._base or 0, place, self._scalars)[0]
 
     def _linear(self, values: Any, start: int | None = None) -> Any:
         start = self._v if start is None else start
@@ -168,15 +171,17 @@ class Conversion:
         entries[self._v : self._v + 3] = linear
         return entries
 
-    def _with_quaternion(self, q: Sequence[Scalar], order: Sequence[int]) -> list[Scalar]:
+    def _with_quaternions(self, q: Sequence[Scalar], order: Sequence[int]) -> list[Scalar]:
         entries = [q[k] for k in range(len(q))]
-        start = self._q + 3
-        entries[start : start + 4] = [q[start + k] for k in order]
+        for start in self._tree.quaternions:
+            entries[start : start + 4] = [q[start + k] for k in order]
         return entries
 
     def results(self, function: str, outputs: Sequence[str], evaluate: Evaluate) -> list[Any]:
         """Return the results in MuJoCo's coordinates."""
         x = self.natural
+        if self._base is None:
+            return [*evaluate(function, x)]
         if function == "inverse_dynamics_gradient":
             return self._inverse_gradient(evaluate)
         if function in _SECOND:
@@ -203,16 +208,22 @@ class Conversion:
 
     def acceleration(self, qdd: Any) -> Any:
         """Return accelerations in MuJoCo's coordinates."""
+        if self._base is None:
+            return qdd
         return self._turned(self._with(qdd, add(self._linear(qdd), self._drift)), ("nv",))
 
     def force(self, tau: Numbers) -> Numbers:
         """Return generalized forces in natural coordinates."""
+        if self._base is None:
+            return tau
         return self._with(tau, apply(transpose(self._R), self._linear(tau)))
 
     def state(self, q: Any, qd: Any) -> tuple[list[Scalar], list[Scalar]]:
         """Return another state in MuJoCo's coordinates."""
+        end = self._with_quaternions(q, (3, 0, 1, 2))
+        if self._base is None:
+            return end, [*qd]
         R = self._rotation(q)
-        end = self._with_quaternion(q, (3, 0, 1, 2))
         return end, self._with(qd, apply(R, self._linear(qd)))
 
     def gradients(self, qdd: Any | None, found: Sequence[Any]) -> list[Any]:
@@ -221,8 +232,8 @@ class Conversion:
         Natural velocities and torques turn with the base: d(R^T x) = R^T dx + R^T x times the
         rotation. So does the result where it is an acceleration, ``qdd``.
         """
-        if not found:
-            return []
+        if not found or self._base is None:
+            return [*found]
         by_q, by_qd, by_tau = ([list(row) for row in matrix] for matrix in found)
         v, tau = self._linear(self.natural["qd"]), self._linear(self.natural["tau"])
         for by, vector in ((by_qd, v), (by_tau, tau)):
@@ -249,6 +260,8 @@ class Conversion:
             found: A and B in natural coordinates.
             end:   the natural state at the end.
         """
+        if self._base is None:
+            return found
         n, v, units = self._nv, self._v, self._units()
         A, B = ([[*row] for row in matrix] for matrix in found)
         qd, tau = (self._linear(self.natural[name]) for name in ("qd", "tau"))
@@ -353,6 +366,8 @@ class Conversion:
             rates:   their derivatives by positions, velocities and torques.
             weights: natural ones.
         """
+        if self._base is None:
+            return H
         n, v, R, units = self._nv, self._v, self._R, self._units()
         H = [[H[i][j] for j in range(3 * n)] for i in range(3 * n)]
         turns, torques = [*enumerate(units, v + 3)], range(2 * n + v, 2 * n + v + 3)

@@ -16,9 +16,7 @@ from gridgen.symbolic.dual import (
     tangents_of,
     values_of,
 )
-from gridgen.symbolic.rotations import conjugate, rotate
 from gridgen.symbolic.scalars import Scalar
-from gridgen.symbolic.spatial import add, cross, dot, scale, sub
 
 Step = Callable[[State, Numbers, Numbers], tuple[Sequence[Any], Sequence[Any]]]
 Matrix = list[list[Scalar]]
@@ -43,11 +41,16 @@ def moving(state: State, count: int) -> tuple[State, list[Slopes]]:
     """Return a state that moves by columns for dq and then, if there are more, qd; and these."""
     n, one = state.tree.nv, state.scalars.constant(1.0)
     units = [Slopes({k: one}) for k in range(count)]
-    q = [*map(Dual, state.q, _coordinates_of(state, units[:n]))]
-    moved = replace(constant(state), q=q)
+    moved = along(state, units[:n])
     if count > n:
         moved = replace(moved, qd=[*map(Dual, state.qd, units[n : 2 * n])])
     return moved, units
+
+
+def along(state: State, change: Sequence[Slopes]) -> State:
+    """Return a state that moves by a change of its configuration."""
+    q = [*map(Dual, state.q, _coordinates_of(state, change))]
+    return replace(constant(state), q=q)
 
 
 def constant(state: State) -> State:
@@ -77,17 +80,10 @@ def _coordinates_of(state: State, change: Sequence[Slopes]) -> list[Scalar]:
     """Return the change of coordinates for a change of the configuration."""
     found: list[Scalar] = [0.0] * state.tree.nq
     for body in state.tree.bodies:
-        at, own = body.q_index, change[body.v_index : body.v_index + body.nv]
-        if body.mimics:
-            continue
-        if not body.joint_type.is_free:
-            found[at : at + body.nq] = own
-            continue
-        x, y, z, w, *moves = _dual(state, state.q[at + 3 : at + 7], own)
-        slide, spin = tuple(moves[:3]), scale(Dual(state.scalars.constant(0.5)), tuple(moves[3:]))
-        turns = add(scale(w, spin), cross((x, y, z), spin))
-        moved = [*rotate((x, y, z, w), slide), *turns, -dot((x, y, z), spin)]
-        found[at : at + 7] = tangents_of(moved)
+        if not body.mimics:
+            at, own = body.q_index, change[body.v_index : body.v_index + body.nv]
+            q, moves = _dual(state, state.q[at : at + body.nq], own)
+            found[at : at + body.nq] = tangents_of(body.joint_type.rates(q, moves))
     return found
 
 
@@ -95,21 +91,17 @@ def tangent_of(state: State, q: Sequence[Scalar], change: Sequence[Scalar]) -> l
     """Return the change of a configuration for a change of its coordinates."""
     found: list[Scalar] = [0.0] * state.tree.nv
     for body in state.tree.bodies:
-        at, j = body.q_index, body.v_index
-        if body.mimics:
-            continue
-        if not body.joint_type.is_free:
-            found[j : j + body.nv] = change[at : at + body.nv]
-            continue
-        x, y, z, w, *moves = _dual(state, q[at + 3 : at + 7], change[at : at + 7])
-        slide, spin, along = tuple(moves[:3]), tuple(moves[3:6]), moves[6]
-        parts = sub(sub(scale(w, spin), scale(along, (x, y, z))), cross((x, y, z), spin))
-        turns = scale(Dual(state.scalars.constant(2.0)), parts)
-        found[j : j + 6] = tangents_of([*rotate(conjugate((x, y, z, w)), slide), *turns])
+        if not body.mimics:
+            own = slice(body.q_index, body.q_index + body.nq)
+            place, moves = _dual(state, q[own], change[own])
+            turned = body.joint_type.velocity(place, moves)
+            found[body.v_index : body.v_index + body.nv] = tangents_of(turned)
     return found
 
 
-def _dual(state: State, known: Sequence[Scalar], changes: Sequence[Scalar]) -> list[Any]:
+def _dual(
+    state: State, known: Sequence[Scalar], changes: Sequence[Scalar]
+) -> tuple[list[Any], list[Any]]:
     """Return constants, and zeros with derivatives."""
     zero = state.scalars.constant(0.0)
-    return [*map(Dual, known), *(Dual(zero, change) for change in changes)]
+    return [*map(Dual, known)], [Dual(zero, change) for change in changes]

@@ -48,10 +48,10 @@ def excess_apart(state: State, q_range: Numbers, base_range: Numbers, margin: Nu
 
 
 def _natural(state: State) -> State:
-    """Return the state with the quaternion of a floating base in the order x, y, z, w."""
-    if not state.world_axes or state.tree.mujoco_base is None:
+    """Return the state with quaternions in the order x, y, z, w."""
+    if not state.world_axes:
         return state
-    start = state.tree.bodies[state.tree.mujoco_base].q_index + 3
     q = [state.q[j] for j in range(state.tree.nq)]
-    q[start : start + 4] = [*q[start + 1 : start + 4], q[start]]
+    for start in state.tree.quaternions:
+        q[start : start + 4] = [*q[start + 1 : start + 4], q[start]]
     return replace(state, q=q, world_axes=False)

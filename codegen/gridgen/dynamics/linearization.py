@@ -25,7 +25,7 @@ from gridgen.dynamics.derivatives import (
     inverse_dynamics_gradient,
 )
 from gridgen.dynamics.dual_states import (
-    constant,
+    along,
     contact_step_gradient,
     moving,
     undifferentiated,
@@ -244,33 +244,33 @@ def _accelerations(state: State, tau: Numbers, damping_step: Scalar | None = Non
     solve = constrained_accelerations_gradient if state.tree.constraints else accelerations_gradient
     rates = solve(actuated_state, tau, damping_step)
     for by_state, by in zip((rates.by_q, rates.by_qd), slopes, strict=False):
-        for j, slope in by.items():
+        for (j, k), slope in by.items():
             for i in range(state.tree.nv):
-                by_state[i][j] = by_state[i][j] + rates.by_tau[i][j] * slope
+                by_state[i][k] = by_state[i][k] + rates.by_tau[i][j] * slope
     return rates
 
 
 def _actuated(
     state: State, tau: Numbers, *, is_implicit: bool
-) -> tuple[State, Numbers, Sequence[dict[int, Scalar]]]:
+) -> tuple[State, Numbers, Sequence[dict[tuple[int, int], Scalar]]]:
     """Return the state and the torques with actuators, and the slopes of these by q and by qd.
 
-    A torque depends on the position and the velocity of its own joint. So a direction with all
-    positions has all slopes.
+    A torque depends on the position and the velocity of its own joint. So a direction with the
+    first change of every joint has all slopes by these, and so has that of their velocities.
     """
     if not (state.tree.actuators or state.tree.springs):
         return state, tau, ()
-    moved = constant(state)
-    places, speeds = (
-        [Dual(x, Slopes({side: state.scalars.constant(1.0)})) for x in values]
-        for side, values in enumerate((state.q, state.qd))
-    )
-    there = moved.at(places, speeds)
+    tree, one = state.tree, state.scalars.constant(1.0)
+    own = {body.v_index + k: (body.v_index, k) for body in tree.bodies for k in range(body.nv)}
+    speeds = [Dual(x, Slopes({-1: one})) for x in state.qd]
+    there = along(state, [Slopes({own[j][1]: one}) for j in range(tree.nv)])
+    there = there.at(there.q, speeds)
     total = actuated(there, [*map(Dual, tau)])
     if is_implicit:
         there, total = damped(there, total)
     found = [slopes_of(tangents_of(t)) for t in total]
-    slopes = [{j: own[side] for j, own in enumerate(found) if side in own} for side in (0, 1)]
+    by_q = {(j, own[j][0] + k): x for j, by in enumerate(found) for k, x in by.items() if k >= 0}
+    slopes = [by_q, {(j, j): by[-1] for j, by in enumerate(found) if -1 in by}]
     return replace(undifferentiated(there), q=state.q, qd=state.qd), values_of([*total]), slopes
 
 

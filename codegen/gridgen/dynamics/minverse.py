@@ -16,7 +16,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from gridgen.dynamics.aba import FreeJoint, accelerate, eliminate, free_armature, rigid_inertias
+from gridgen.dynamics.aba import (
+    AxisJoints,
+    FreeJoint,
+    accelerate,
+    eliminate_axis,
+    free_armature,
+    rigid_inertias,
+)
 from gridgen.dynamics.crba import factorized
 from gridgen.dynamics.linear import BranchSolver, Factorization, Square
 from gridgen.dynamics.state import State
@@ -131,7 +138,13 @@ def inverse_by_responses(state: State) -> Square:
             joints[index] = unbound
             rest = inertia.let_go(own, unbound.inverse) if holds else None
         else:
-            joints[index], rest, _ = eliminate(state, index, inertia, (nothing, nothing), [one])
+            axes: AxisJoints = ()
+            for k in reversed(range(body.nv)):  # the rate is that of a unit torque on this axis
+                joint, inertia, _ = eliminate_axis(
+                    state, index, k, inertia, (nothing, nothing), one
+                )
+                axes = (joint, *axes)
+            joints[index], rest = axes, inertia
         rates[index] = [zero] * body.nv
         if body.parent >= 0 and rest is not None:
             total = inertias[body.parent] + rest.to_parent(placed[index])
@@ -148,8 +161,8 @@ def inverse_by_responses(state: State) -> Square:
                 effort = [one if axis == k else zero for axis in range(6)]
                 wrench = replace(joint, rate=tuple(rates[index])).passed_on(effort)
             else:
-                rates[index] = [joint.rate]
-                wrench = split(joint.gain)
+                before, wrench = _answer(body, joint[:k], split(joint[k].gain), zero)
+                rates[index] = [*before, joint[k].rate, *[zero] * (body.nv - k - 1)]
             carried = scalars.carry("wrench", wrench)
             for below in tree.climb(index):
                 wrench = placed[below].force_to_parent(*carried.value)
@@ -162,7 +175,12 @@ def inverse_by_responses(state: State) -> Square:
                 rates[at] = [zero] * other.nv
                 above = (nothing, nothing) if other.parent < 0 else change[other.parent]
                 v, w = placed[at].motion_to_body(*above)
-                answering = replace(joints[at], rate=tuple(given) if other.nv > 1 else given[0])
+                answering = joints[at]
+                if isinstance(answering, FreeJoint):
+                    answering = replace(answering, rate=tuple(given))
+                else:
+                    pairs = zip(answering, given, strict=True)
+                    answering = tuple(replace(axis, rate=rate) for axis, rate in pairs)
                 found, change[at] = accelerate(other, answering, v, w)
                 for row, entry in enumerate(found):
                     i, j = other.v_index + row, body.v_index + k
@@ -173,12 +191,16 @@ def inverse_by_responses(state: State) -> Square:
 def _answer(body: Body, joint: Any, wrench: Wrench, zero: Scalar) -> tuple[list[Scalar], Wrench]:
     """Return the acceleration of a joint for a wrench on its body, and the transmitted wrench."""
     entries = (*wrench[0], *wrench[1])
-    if body.joint_type.is_free:
+    if isinstance(joint, FreeJoint):
         rate = [-dot(row, entries) for row in joint.inverse]
         return rate, replace(joint, rate=tuple(rate)).passed_on([zero] * 6)
-    (effort,) = body.joint_type.projected(wrench)
-    transmitted = [f - gain * effort for f, gain in zip(entries, joint.gain, strict=True)]
-    return [-effort * joint.rate], split(transmitted)
+    rates: list[Scalar] = []
+    for k in reversed(range(len(joint))):
+        effort = body.joint_type.projected(wrench)[k]
+        entries = (*wrench[0], *wrench[1])
+        wrench = split([f - gain * effort for f, gain in zip(entries, joint[k].gain, strict=True)])
+        rates.insert(0, -effort * joint[k].rate)
+    return rates, wrench
 
 
 def _transposed(matrix: Square) -> Square:

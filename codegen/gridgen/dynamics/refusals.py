@@ -106,12 +106,12 @@ def _rank(matrix: NDArray[np.float64]) -> int:
 
 
 def of_free_joints(tree: KinematicTree) -> str | None:
-    """Return the reason for a robot with free joints."""
+    """Return the reason for a robot with joints of several velocities."""
     for body in tree.bodies:
         if body.nv > 1:
             return (
-                f'joint "{body.joint}" is free, and a team of threads computes second derivatives '
-                'of joints with one velocity: use schedule="thread"'
+                f'joint "{body.joint}" is {body.kind}, and a team of threads computes second '
+                'derivatives of joints with one velocity: use schedule="thread"'
             )
     return None
 
@@ -242,12 +242,16 @@ def of_actuators(tree: KinematicTree) -> str | None:
 
 def of_variational_steps(tree: KinematicTree) -> str | None:
     """Refuse what the variational integrator lacks."""
-    free = [body for body in tree.bodies if body.joint_type.is_free]
-    has_armature = "armature" in tree.parameters or any(any(body.armature) for body in free)
+    turning = [body for body in tree.bodies if body.nv > 1]
+    # The momentum of equal armatures of a ball joint is along its rotation, which does not turn it.
+    has_armature = "armature" in tree.parameters or any(
+        any(body.armature) if body.joint_type.is_free else len({*body.armature}) > 1
+        for body in turning
+    )
     if tree.constraints or tree.contact_model.acts:
         reason = "constraints or contacts"
-    elif free and has_armature:
-        reason = "armature of a free joint"
+    elif turning and has_armature:
+        reason = "armature of a free joint, or one of a ball joint that differs between its axes"
     else:
         return None
     return f"the variational integrator has no {reason}: choose another integrator"
@@ -262,6 +266,6 @@ def of_contacts(tree: KinematicTree) -> str | None:
 
 def of_contacts_in_the_world(tree: KinematicTree) -> str | None:
     """Refuse a robot with contacts in MuJoCo's convention."""
-    if not tree.contact_model.acts or tree.mujoco_base is None:
+    if not tree.contact_model.acts or not tree.has_mujoco_quaternions:
         return None
     return "its matrices with contacts are not available in MuJoCo's convention: use vjp or jvp"

@@ -63,7 +63,7 @@ class State:
         f_ext:             external wrench (f, n) on every body in its link's frame, 6 scalars each
                            [N, N m].
         offset:            pose of a tool in its frame, 16 scalars, which replaces the frame.
-        world_axes:        whether the floating base has MuJoCo's coordinates in q and qd.
+        world_axes:        whether free and ball joints have MuJoCo's coordinates in q and qd.
         given:             parameters of the robot that are inputs (``gridgen.load(parameters=)``)
                            and replace the tree's values, by name.
 
@@ -186,15 +186,17 @@ def placement(index: int, body: Body, q: Numbers, scalars: Scalars) -> Placement
         position = [scaled + scalars.constant(body.offset)]
     turn, slide = joint.transform(index, position, scalars)
     origin = constants(body.translation, scalars)
-    if not joint.slides:
+    if joint.nv == 1 and not joint.slides:
         vectors, matrices = _revolute_factors(index, body, turn, scalars)
         return Placement(vectors, matrices, origin)
     factors = fixed_rotation(body.rotation, scalars)
-    for factor in reversed(factors):
-        slide = factor.turn(slide)
+    if joint.slides:
+        for factor in reversed(factors):
+            slide = factor.turn(slide)
+        origin = scalars.keep("r", index, add(origin, slide))
     if joint.turns:
         factors = (*factors, DenseRotation(scalars.keep("E", index, turn)))
-    return Placement(factors, factors, scalars.keep("r", index, add(origin, slide)))
+    return Placement(factors, factors, origin)
 
 
 def _revolute_factors(

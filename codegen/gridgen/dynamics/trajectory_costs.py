@@ -28,13 +28,13 @@ LIMITS = ("lower_limits", "upper_limits")
 Rows = Sequence[Sequence[Scalar]]
 
 
-def free_end(robot: Any) -> int:
-    """Return the number of velocities up to the last one of a free joint.
+def turning_end(robot: Any) -> int:
+    """Return the number of velocities up to the last one of a free or ball joint.
 
     Args:
         robot: a tree or a ``ConfigurationSpace``.
     """
-    return max((joint.v_index + 6 for joint in robot.free), default=0)
+    return max((joint.v_index + joint.nv for joint in robot.turning), default=0)
 
 
 def extents(kind: str, tree: Any) -> tuple[int, int, int]:
@@ -44,8 +44,8 @@ def extents(kind: str, tree: Any) -> tuple[int, int, int]:
         kind: the residual.
         tree: a tree or a ``ConfigurationSpace``.
     """
-    if kind == "q":  # the Hessian is diagonal apart from the block of each free joint
-        return tree.nv, tree.nq, free_end(tree)
+    if kind == "q":  # the Hessian is diagonal apart from the block of each free or ball joint
+        return tree.nv, tree.nq, turning_end(tree)
     fixed = {"position": (3, 3, tree.nv), "orientation": (3, 9, tree.nv)}
     fixed |= {"center_of_mass": (3, 3, tree.nv), "momentum": (6, 6, 2 * tree.nv)}
     return fixed.get(kind, (tree.nv, 0 if kind in LIMITS else tree.nv, 0))

@@ -16,7 +16,7 @@ from gridgen.dynamics.conventions import natural
 from gridgen.dynamics.crba import factorized, mass_matrix
 from gridgen.dynamics.frames import linear_velocities
 from gridgen.dynamics.friction import add_loss_slopes
-from gridgen.dynamics.kinematics import all_motions, body_motions
+from gridgen.dynamics.kinematics import all_motions, body_motions, joint_rate
 from gridgen.dynamics.linear import ldlt_solve
 from gridgen.dynamics.mass import body_mass
 from gridgen.dynamics.rnea import (
@@ -27,7 +27,7 @@ from gridgen.dynamics.rnea import (
 )
 from gridgen.dynamics.state import Numbers, State
 from gridgen.symbolic.scalars import Scalar
-from gridgen.symbolic.spatial import Wrench, add, cross, dot, split, sub
+from gridgen.symbolic.spatial import Wrench, add, cross, dot, sub
 
 #: Iterations with the mass matrix and losses in place of the derivative: each multiplies the error
 #: by about the rotation of the joints in half a step.
@@ -127,8 +127,8 @@ def momenta_of(state: State) -> tuple[list[Scalar], list[Scalar]]:
     for index in tree.outward():
         scalars.begin("outward", index)
         body, v, w, (f, n) = tree.bodies[index], velocities[index], motions[index].w, carried[index]
-        if body.joint_type.is_free:
-            slide, spin = split(state.qd[body.v_index :][:6])
+        if body.nv > 1:  # the joint's own velocity crosses its axes
+            slide, spin = body.joint_type.motion(joint_rate(body, state.qd, scalars), scalars)
             v, w = sub(v, slide), sub(w, spin)
         bent[index] = cross(f, w), add(cross(f, v), cross(n, w))
     momenta = joint_efforts(state, carried)

@@ -122,39 +122,33 @@ class Expressions:
 
     def _normalized(self, ca: Any, name: str, elements: list[Any]) -> list[Any]:
         """Return the elements of an array with normalized quaternions."""
-        for start in self._quaternions if ARRAYS[name].shape == ("nq",) else ():
+        for start in self._tree.quaternions if ARRAYS[name].shape == ("nq",) else ():
             norm = ca.norm_2(ca.vertcat(*elements[start : start + 4]))
             elements[start : start + 4] = [one / norm for one in elements[start : start + 4]]
         return elements
-
-    @property
-    def _quaternions(self) -> list[int]:
-        """Indices in q of the first element of each quaternion."""
-        return [
-            body.q_index + body.joint_type.quaternion
-            for body in self._tree.bodies
-            if body.joint_type.quaternion is not None
-        ]
 
     def _tangents(self, ca: Any, q: Any) -> Any:
         """Return the derivative of the tangent vector of a change by q, (nv, nq)."""
         found = ca.SX(self._tree.nv, self._tree.nq)
         for body in self._tree.bodies:
             i, k = body.q_index, body.v_index
-            if body.joint_type.quaternion is None:
+            start = body.joint_type.quaternion
+            if start is None:
                 found[k, i] = 1.0
                 continue
-            x, y, z, w = ca.vertsplit(q[i + 3 : i + 7])
+            x, y, z, w = ca.vertsplit(q[i + start : i + start + 4])
             square = x * x + y * y + z * z + w * w
             turn = ca.vertcat(
                 ca.horzcat(w, z, -y, -x), ca.horzcat(-z, w, x, -y), ca.horzcat(y, -x, w, -z)
             )
+            found[k + start : k + start + 3, i + start : i + start + 4] = 2.0 * turn / square
+            if not start:
+                continue
             # R^T = E E'^T, the product of the rates in the axes of the body and of the base.
             base = ca.vertcat(
                 ca.horzcat(w, -z, y, -x), ca.horzcat(z, w, -x, -y), ca.horzcat(-y, x, w, -z)
             )
             found[k : k + 3, i : i + 3] = turn @ base.T / square
-            found[k + 3 : k + 6, i + 3 : i + 7] = 2.0 * turn / square
         return found
 
     def sympy(self, key: KernelKey, constants: Arrays) -> dict[str, Any]:

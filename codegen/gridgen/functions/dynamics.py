@@ -14,10 +14,9 @@ from gridgen.functions.types import (
     ArrayLike,
     Damped,
     Driven,
-    ForwardDynamicsSchedule,
+    DynamicsSchedule,
     Heavy,
     Inertial,
-    InverseDynamicsSchedule,
     Method,
     Unpack,
     WarpSchedule,
@@ -47,7 +46,7 @@ class Dynamics(Calls):
         qd: ArrayLike,
         qdd: ArrayLike,
         *,
-        schedule: InverseDynamicsSchedule = "auto",
+        schedule: DynamicsSchedule = "auto",
         out: Writable | None = None,
         **options: Unpack[Driven],
     ) -> Array:
@@ -107,7 +106,7 @@ class Dynamics(Calls):
         q: ArrayLike,
         qd: ArrayLike,
         *,
-        schedule: InverseDynamicsSchedule = "auto",
+        schedule: DynamicsSchedule = "auto",
         out: Writable | None = None,
         **options: Unpack[Damped],
     ) -> Array:
@@ -178,7 +177,7 @@ class Dynamics(Calls):
             "aba": Algorithm(
                 "aba.forward_dynamics_aba",
                 "articulated bodies, Yang, Wu, Pan (prefix sums) eq. 7 and 8",
-                ("thread", "scan", "hybrid"),
+                ("thread", "scan"),
                 ("of_a_singular_mass_matrix", "of_mimic_joints"),
             ),
             "crba": Algorithm(
@@ -200,7 +199,7 @@ class Dynamics(Calls):
         tau: ArrayLike,
         *,
         method: Method = "auto",
-        schedule: ForwardDynamicsSchedule = "auto",
+        schedule: DynamicsSchedule = "auto",
         out: Writable | None = None,
         **options: Unpack[Driven],
     ) -> Array:
@@ -214,8 +213,7 @@ class Dynamics(Calls):
                       ``jsiia``: mass matrix from inverse dynamics in parallel. ``cfa``: constraint
                       forces. The last two use teams of threads: on a GPU or with the backend
                       ``emulated``. ``auto``: ``aba``, or ``crba`` for a robot with mimic joints.
-            schedule: as in ``inverse_dynamics``; also ``hybrid`` (for ``aba``): the CPU computes
-                      the articulated inertias while the GPU computes the bias forces.
+            schedule: as in ``inverse_dynamics``.
             out:      output array.
             options:  as in ``inverse_dynamics``.
 

@@ -7,12 +7,6 @@ from dataclasses import dataclass
 from gridgen.functions.record import Algorithm
 from gridgen.kernel import KernelKey
 
-#: Kernels of the hybrid schedule: articulated inertias on the CPU, concurrently bias forces on the
-#: GPU, then accelerations on the GPU.
-INERTIAS = KernelKey("forward_dynamics", "aba", step="articulated_inertias")
-BIAS = KernelKey("bias_forces", schedule="scan")
-ACCELERATIONS = KernelKey("forward_dynamics", "aba", schedule="hybrid")
-
 
 @dataclass(frozen=True)
 class MethodStep:
@@ -41,40 +35,6 @@ class MethodStep:
     solves: bool = True
 
 
-_REFUSALS = ("of_a_singular_mass_matrix", "of_mimic_joints")
-
-#: All steps by name.
-STEPS: dict[str, MethodStep] = {
-    "articulated_inertias": MethodStep(
-        "forward_dynamics",
-        "aba",
-        "Articulated-body inertias",
-        ("q",),
-        ("articulated",),
-        Algorithm(
-            "hybrid.articulated_inertias",
-            "articulated bodies, Yang, Wu, Pan (prefix sums) eq. 7 and Algorithm 3",
-            refusals=_REFUSALS,
-        ),
-        parameters=("params", "armature"),
-    ),
-    "articulated_accelerations": MethodStep(
-        "forward_dynamics",
-        "aba",
-        "Joint accelerations from bias forces and articulated-body inertias",
-        ("q", "tau", "h", "articulated"),
-        ("qdd",),
-        Algorithm(
-            "hybrid.articulated_accelerations",
-            "articulated bodies, Yang, Wu, Pan (prefix sums) eq. 18, 19 and Algorithm 3",
-            refusals=_REFUSALS,
-        ),
-        is_called=False,  # the hybrid schedule has a separate kernel
-        parameters=("armature",),
-    ),
-}
-
-
 def _excess(algorithm: str, *inputs: str, refusals: tuple[str, ...] = ()) -> MethodStep:
     source = "sum of what exceeds each bound"
     return MethodStep(
@@ -90,7 +50,7 @@ def _excess(algorithm: str, *inputs: str, refusals: tuple[str, ...] = ()) -> Met
 
 
 #: How far the states of a rollout are beyond their bounds, also of the distance between links.
-STEPS |= {
+STEPS: dict[str, MethodStep] = {
     "excess": _excess("excess"),
     "excess_apart": _excess("excess_apart", "margin", refusals=("of_no_pairs",)),
 }

@@ -75,10 +75,9 @@ ExplicitIntegrator = Literal[
 StoreEvery: TypeAlias = int | Literal["last"]
 Schedule = Literal["auto", "thread", "scan"]
 WarpSchedule = Literal["auto", "thread", "warp"]
-InverseDynamicsSchedule = Literal["auto", "thread", "scan", "warp"]
+DynamicsSchedule = Literal["auto", "thread", "scan", "warp"]
 #: Schedules of time integration: one thread follows a state from step to step.
 ThreadSchedule = Literal["auto", "thread"]
-ForwardDynamicsSchedule = Literal["auto", "thread", "scan", "warp", "hybrid"]
 #: Reference frame of the rows of a Jacobian.
 #:
 #: ``local``:               velocity of the frame origin and angular velocity, in the frame's axes.

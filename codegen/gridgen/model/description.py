@@ -138,7 +138,10 @@ class Mimic:
 
 @dataclass(frozen=True)
 class Joint:
-    """A connection of two links; ``axis`` is a unit vector in the child link's frame."""
+    """A connection of two links; ``axis`` is a unit vector in the child link's frame.
+
+    The upper limit of a ball joint is that of the angle of its rotation.
+    """
 
     name: str
     kind: str
@@ -185,7 +188,7 @@ class RobotDescription:
                   by name.
         contact_model: soft constraints of the file.
         constraints: constraints of the file, in the form of the option; ``actuators`` likewise.
-        springs:  stiffness of joints by name, and their position without force.
+        springs:  stiffness of joints by name, and their coordinates without force.
         mocap:    links that the file's simulator moves relative to the root.
     """
 
@@ -198,7 +201,7 @@ class RobotDescription:
     contact_model: ContactModel = NO_CONTACTS
     constraints: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
     actuators: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
-    springs: Mapping[str, tuple[float, float]] = field(default_factory=dict, hash=False)
+    springs: Mapping[str, tuple[float, tuple[float, ...]]] = field(default_factory=dict, hash=False)
     mocap: tuple[str, ...] = ()
 
     def error(self, message: str, line: int | None = None) -> UrdfError:

@@ -51,7 +51,7 @@ class Body:
     """One moving body and the joint above it; all numbers in SI units.
 
     The origin of the *canonical* frame is the origin of the link's frame, and its +z axis is the
-    joint's axis. For a free joint, the canonical frame is the link's frame.
+    joint's axis. For a free or ball joint, the canonical frame is the link's frame.
 
     Attributes:
         name: name of the link, as in the URDF.
@@ -78,6 +78,7 @@ class Body:
         parts: inertia inputs; ``mass``, ``first_moment`` and ``inertia`` contain the file's
             values.
         rest: mass without ``parts``, canonical frame.
+        max_angle: limit of the angle of a ball joint's rotation [rad].
     """
 
     name: str
@@ -101,6 +102,7 @@ class Body:
     armature: tuple[float, ...]
     parts: tuple[MassInput, ...] = ()
     rest: Lump = NO_MASS
+    max_angle: float = math.inf
 
     @cached_property
     def is_axis_aligned(self) -> bool:
@@ -187,11 +189,11 @@ class Actuator:
 
 @dataclass(frozen=True)
 class Spring:
-    """A spring of a joint: body, stiffness [N m/rad or N/m], position without force."""
+    """A spring of a joint: body, stiffness [N m/rad or N/m], coordinates without force."""
 
     body: int
     stiffness: float
-    rest: float
+    rest: tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -368,11 +370,21 @@ class KinematicTree(Branches):
         """Bodies on free joints."""
         return tuple(body for body in self.bodies if body.joint_type.is_free)
 
+    @cached_property
+    def turning(self) -> tuple[Body, ...]:
+        """Bodies on joints with a quaternion."""
+        return tuple(body for body in self.bodies if body.joint_type.quaternion is not None)
+
     @property
     def base(self) -> int | None:
         """Index of the floating base: body 0, or else the one other body on a free joint."""
         free = [index for index, body in enumerate(self.bodies) if body.joint_type.is_free]
         return free[0] if len(free) == 1 or free[:1] == [0] else None
+
+    @property
+    def has_mujoco_quaternions(self) -> bool:
+        """Whether free and ball joints have MuJoCo's coordinates."""
+        return self.options.convention == "mujoco" and bool(self.quaternions)
 
     @cached_property
     def mujoco_base(self) -> int | None:
@@ -401,8 +413,7 @@ class KinematicTree(Branches):
     @cached_property
     def quaternions(self) -> tuple[int, ...]:
         """First coordinate of each quaternion."""
-        starts = [(body.q_index, body.joint_type.quaternion) for body in self.bodies]
-        return tuple(q_index + start for q_index, start in starts if start is not None)
+        return tuple(body.q_index + (body.joint_type.quaternion or 0) for body in self.turning)
 
     def each_frame(self) -> Iterator[int]:
         """Return an iterator over the frame indices."""

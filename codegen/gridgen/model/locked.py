@@ -23,9 +23,10 @@ from gridgen.model.pose import (
     transpose,
 )
 from gridgen.naming import show, show_value
+from gridgen.symbolic.joints import BALL, FREE
 
 #: The coordinates of joints with more than one.
-COORDINATES = {"planar": ("x", "y", "angle"), "floating": ("x", "y", "z", "qx", "qy", "qz", "qw")}
+COORDINATES = {"planar": ("x", "y", "angle"), "floating": FREE.symbols, "ball": BALL.symbols}
 
 
 def lock_joints(description: RobotDescription, lock: Mapping[str, Any]) -> RobotDescription:
@@ -34,7 +35,8 @@ def lock_joints(description: RobotDescription, lock: Mapping[str, Any]) -> Robot
     Args:
         description: robot.
         lock:        position of each joint by name [rad or m]: (x, y, angle) for a planar joint,
-                     (x, y, z, qx, qy, qz, qw) for a floating joint.
+                     (x, y, z, qx, qy, qz, qw) for a floating joint, (qx, qy, qz, qw) for a ball
+                     joint.
 
     Raises:
         OptionError: a joint does not exist, is fixed or mimics another joint, or a position does
@@ -85,8 +87,8 @@ def _of_the_others(
 
 def displacement(joint: Joint, position: tuple[float, ...]) -> Pose:
     """Return the displacement of a joint's link at a position, in the axes of its origin."""
-    if joint.kind == "floating":
-        return Pose(from_quaternion(*position[3:]), position[:3])  # type: ignore[arg-type]
+    if joint.kind in ("floating", "ball"):
+        return Pose(from_quaternion(*position[-4:]), (*position[:-4], *ZERO)[:3])  # type: ignore[arg-type]
     if joint.kind == "planar":
         x, y, angle = position
         x_axis, y_axis, _ = transpose(frame_along(joint.axis))
@@ -120,7 +122,7 @@ def _position(
         raise OptionError(
             f"{where} at {show_value(value)}; lock a {joint.kind} joint at {form}, finite"
         )
-    if joint.kind == "floating" and not math.hypot(*numbers[3:]) > 0.0:
+    if joint.kind in ("floating", "ball") and not math.hypot(*numbers[-4:]) > 0.0:
         raise OptionError(f"{where} at a quaternion of norm 0; give one of norm 1")
     return tuple(map(float, numbers))
 

@@ -23,6 +23,10 @@ RELATIVE_ZERO = 1e-12
 """Relative rounding error of an inertia that cancels to zero."""
 
 
+_TURN = (0.2, 0.4, 0.4, 0.8)
+"""A generic unit quaternion."""
+
+
 def singular_joints(bodies: Sequence[Body]) -> tuple[str, ...]:
     """Return the joints with zero articulated-body inertia, armature included."""
     search = _of_coupled if any(body.mimics for body in bodies) else _of_independent
@@ -101,13 +105,14 @@ def _propagated(body: Body, inertia: Array, scale: Array) -> tuple[bool, Array]:
         if not smallest > RELATIVE_ZERO:
             return False, inertia
         return True, inertia - inertia @ np.linalg.solve(with_armature, inertia)
-    S = _subspace(body)[:, 0]
-    column, armature = inertia @ S, body.armature[0]
-    along = S @ column
-    resists = bool(abs(along) + armature > RELATIVE_ZERO * abs(S @ scale @ S))
-    if not resists:
-        return False, inertia
-    return True, inertia - np.outer(column, column) / (along + armature)
+    for S, armature in zip(_subspace(body).T, body.armature, strict=True):
+        column = inertia @ S
+        along = S @ column
+        resists = bool(abs(along) + armature > RELATIVE_ZERO * abs(S @ scale @ S))
+        if not resists:
+            return False, inertia
+        inertia = inertia - np.outer(column, column) / (along + armature)
+    return True, inertia
 
 
 def _subspace(body: Body) -> Array:
@@ -126,10 +131,12 @@ def _spatial_inertia(body: Body) -> Array:
 def _motion_transform(body: Body, position: float) -> Array:
     """Return the 6x6 motion transform from the parent's frame to the body's."""
     rotation, translation = np.array(body.rotation), np.array(body.translation)
-    translation = translation + body.joint_type.travel * position * rotation[:, 2]
-    if body.joint_type.turns:
-        c, s = np.cos(position), np.sin(position)
-        rotation = rotation @ np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
+    joint = body.joint_type
+    place = [position] * joint.nq
+    if joint.quaternion is not None:
+        place[joint.quaternion :] = _TURN
+    turn, slide = joint.transform(0, place, FloatScalars())
+    translation, rotation = translation + rotation @ np.array(slide), rotation @ np.array(turn)
     inverse = rotation.T
     coupling = -inverse @ _cross_matrix(translation)
     return np.block([[inverse, coupling], [np.zeros((3, 3)), inverse]])

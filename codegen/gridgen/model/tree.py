@@ -314,6 +314,7 @@ def _finish(
         damping=moving.damping if joint_dynamics else 0.0,
         friction=moving.friction if joint_dynamics else 0.0,
         armature=armature,
+        max_angle=moving.max_angle,
     )
 
 
@@ -349,8 +350,9 @@ def _limits(parts: Parts, coordinates: list[tuple[int, int]]) -> tuple[tuple[flo
         if moving.coupling is not None:
             continue
         limits = moving.limits or unlimited
-        lower.extend([limits.lower] * moving.nq)
-        upper.extend([limits.upper] * moving.nq)
+        bounds = (-math.inf, math.inf) if moving.nq > 1 else (limits.lower, limits.upper)
+        lower.extend([bounds[0]] * moving.nq)
+        upper.extend([bounds[1]] * moving.nq)
         effort.extend([limits.effort] * moving.nv)
         velocity.extend([limits.velocity] * moving.nv)
     return tuple(lower), tuple(upper), tuple(effort), tuple(velocity)

@@ -29,7 +29,7 @@ from gridgen.model.pose import (
 )
 from gridgen.naming import show
 from gridgen.options import RobotOptions
-from gridgen.symbolic.joints import FREE, PRISMATIC, REVOLUTE, JointType
+from gridgen.symbolic.joints import BALL, FREE, PRISMATIC, REVOLUTE, JointType
 
 ROOT_JOINT = "root_joint"
 """Name of the free joint that ``floating_base=True`` adds above the root link, as in Pinocchio."""
@@ -54,6 +54,11 @@ class Moving:
     total: Lump = NO_MASS
     rest: Lump = NO_MASS  # without links whose inertias are inputs
     place: int = -1  # of the joint in a file whose order counts
+
+    @property
+    def max_angle(self) -> float:
+        """Limit of the angle of a ball joint's rotation [rad]."""
+        return self.limits.upper if self.limits and self.joint_type == BALL else math.inf
 
     @property
     def nq(self) -> int:
@@ -189,7 +194,7 @@ def _moving_bodies(
         free = Moving(joint.name, joint.child, FREE, parent, joint.line, placement)
         free.armature = joint.armature
         return [free]
-    alignment = frame_along(joint.axis)
+    alignment = IDENTITY if joint.kind == "ball" else frame_along(joint.axis)
 
     def one(
         kind: JointType, placement: Pose, parent: int, alignment: Matrix3, name: str = ""
@@ -216,7 +221,8 @@ def _moving_bodies(
     limits = joint.limits
     if joint.kind == "continuous" and limits is not None:
         limits = Limits(-math.inf, math.inf, limits.effort, limits.velocity)
-    assert joint.joint_type is not None, joint.kind
-    body = one(joint.joint_type, placement, parent, alignment)
+    kind = BALL if joint.kind == "ball" else joint.joint_type
+    assert kind is not None, joint.kind
+    body = one(kind, placement, parent, alignment)
     body.limits, body.coupling, body.armature = limits, coupling, joint.armature
     return [body]

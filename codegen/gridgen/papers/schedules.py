@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from gridgen.kernel import WARP, Kernel, KernelKey, TeamLaunch, Work
 from gridgen.model.tree import KinematicTree
 from gridgen.modules import TracedModule
+from gridgen.papers.halves import ACCELERATIONS, REST
 from gridgen.papers.model import Machine, Operations, Split, best_split
 from gridgen.schedules import Schedules
 from gridgen.schedules.scan.kernels import ScanKernel
 from gridgen.schedules.scan.schedule import ScanSchedule
 from gridgen.schedules.scan.view import ScanFunctionView
+from gridgen.schedules.team.plan import ScanPlan
 from gridgen.schedules.team.schedule import Teams
 from gridgen.schedules.views import RobotView
 
@@ -24,13 +26,59 @@ WARPS = 4
 RECORD_NUMBERS = 12 + 6
 SLOTS = 2
 
-PIPELINE_ROW = ScanKernel(
+_MOTION = (("V", 6), ("A", 6), ("F", 6))
+_ABA = KernelKey("forward_dynamics", method="aba")
+
+
+@dataclass(frozen=True)
+class PaperKernel(ScanKernel):
+    """A kernel of a paper."""
+
+    folder: str = "papers"  #: of its template.
+
+    @property
+    def optional_inputs(self) -> tuple[str, ...]:
+        """Optional inputs that its variants can read; those of a step have none."""
+        return () if self.same.step else super().optional_inputs
+
+
+PIPELINE_ROW = PaperKernel(
     KernelKey("inverse_dynamics", schedule="pipeline"),
     KernelKey("inverse_dynamics"),
     "Iannello, Siciliano; Yang, Wu, Pan (prefix sums) Algorithm 1",
-    (("V", 6), ("A", 6), ("F", 6)),
-    "inverse_dynamics",
+    _MOTION,
+    "pipeline_inverse_dynamics",
 )
+SYNCHRONOUS_ROW = PaperKernel(
+    KernelKey("inverse_dynamics", schedule="scan", variant="synchronous"),
+    KernelKey("inverse_dynamics"),
+    "Yang, Wu, Pan (prefix sums) eq. 12 and 13",
+    _MOTION,
+    "inverse_dynamics_synchronous",
+)
+UNMERGED_ROW = PaperKernel(
+    replace(_ABA, schedule="scan", variant="unmerged"),
+    _ABA,
+    "Yang, Wu, Pan (prefix sums) eq. 7, 16, 18 and 19",
+    (*_MOTION, ("J", 21), ("p", 6), ("a", 6)),
+    "aba",
+    parks=12,
+    parks_if_free=21,
+    folder="scan",
+)
+#: The second half of Algorithm 3, which uses the articulated inertias.
+HYBRID_ROW = PaperKernel(
+    ACCELERATIONS,
+    REST,
+    "Yang, Wu, Pan (prefix sums) Algorithm 3, eq. 18 and 19",
+    (("J", 21), ("p", 6), ("a", 6)),
+    "articulated_accelerations",
+    parks=18,
+    parks_if_free=21,
+    parks_effort=True,
+)
+#: The kernels of ``PaperSchedule``.
+PAPER_ROWS = (SYNCHRONOUS_ROW, UNMERGED_ROW, HYBRID_ROW)
 
 # Operations per body, as ``gridgen.schedules.scan.work`` counts them: of each chain, and of each
 # round.
@@ -40,7 +88,25 @@ _BACKWARD, _BACKWARD_ROUND = 1, 24 + 6 + 36
 _CLOCKS = Machine(operation=5, start=40, message=0)
 
 
-class PipelineSchedule(ScanSchedule):
+class PaperSchedule(ScanSchedule):
+    """Variants of kernels of the scan schedule, and the second half of Algorithm 3."""
+
+    name = "papers"
+
+    def __init__(self, teams: Teams, rows: Sequence[PaperKernel] = PAPER_ROWS) -> None:
+        super().__init__(teams, rows)
+
+    def work(self, key: KernelKey) -> Work:
+        """Return the work of a kernel per state; see ``Schedule``."""
+        return paper_work(self.teams.plan, self.row(key))
+
+    def _function(self, kernel: Kernel, row: ScanKernel, observed: bool) -> ScanFunctionView:
+        assert isinstance(row, PaperKernel)
+        view = super()._function(kernel, row, observed)
+        return replace(view, part=f"{row.folder}/{row.part}.jinja")
+
+
+class PipelineSchedule(PaperSchedule):
     """One block per trajectory, with separate warps for each chain of Newton-Euler.
 
     Warps of the forward chain compute velocities, accelerations and wrenches of some samples. Warps
@@ -77,18 +143,10 @@ class PipelineSchedule(ScanSchedule):
         chains = {**vars(self.split), "at_once": self.at_once, "layout": layout}
         return {**super().view(robot, kernels, observed=observed), "pipeline": chains}
 
-    def work(self, key: KernelKey) -> Work:
-        """Return the work of a sample in both chains: a scan with the placements doubled twice."""
-        from gridgen.schedules.team import operations as of
-        from gridgen.schedules.team.rounds import doublings
-
-        handed_over = Work(0, 0, 2)
-        return super().work(key) + doublings(self.teams.plan, of.COMPOSE, 0) + handed_over
-
     def _function(self, kernel: Kernel, row: ScanKernel, observed: bool) -> ScanFunctionView:
         view = super()._function(kernel, row, observed)
         threads = self._launch(row).threads_per_block
-        return replace(view, part="papers/pipeline_inverse_dynamics.jinja", threads=threads)
+        return replace(view, threads=threads)
 
     def _refusal(self, row: ScanKernel) -> str | None:
         if not self.teams.plan.on_warp:
@@ -106,8 +164,28 @@ class PipelineSchedule(ScanSchedule):
         )
 
 
+def paper_work(plan: ScanPlan, row: ScanKernel) -> Work:
+    """Return the work of a kernel of a paper, or of the scan schedule, per state or sample."""
+    from gridgen.schedules.scan.work import articulated_scans, masses, scan_work  # traces operators
+    from gridgen.schedules.team import operations as of
+    from gridgen.schedules.team.rounds import doublings, each, inward, outward
+
+    start = each(plan, of.PLACEMENT + 2 * of.JOINT_MOTION)
+    if row.part == PIPELINE_ROW.part:  # a scan, with the placements doubled in both chains
+        scan, handed_over = replace(row, part="inverse_dynamics"), Work(0, 0, 2)
+        return scan_work(plan, scan) + doublings(plan, of.COMPOSE, 0) + handed_over
+    if row.part == HYBRID_ROW.part:
+        return start + articulated_scans(plan)
+    if row.part == SYNCHRONOUS_ROW.part:
+        loads = of.EXTERNAL_WRENCH if "f_ext" in row.key.inputs else 0
+        both = outward(plan, 2 * of.TO_BODY + of.CARRIED) + doublings(plan, of.COMPOSE, 0)
+        collected = inward(plan, of.TO_ANCESTOR, of.SUM) + each(plan, 1)
+        return masses(plan) + start + both + each(plan, of.MOTION_WRENCH + loads) + collected
+    return scan_work(plan, row)
+
+
 class PaperModule(TracedModule):
     """A robot's kernels, including those of this package."""
 
     def _plan(self, tree: KinematicTree) -> Schedules:
-        return Schedules(tree, (PipelineSchedule,))
+        return Schedules(tree, (PaperSchedule, PipelineSchedule))

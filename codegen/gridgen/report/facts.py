@@ -9,9 +9,8 @@ import numpy as np
 
 from gridgen.backends.cuda.compiler import KernelResources, resource_report
 from gridgen.check import Comparison, compare, random_states
-from gridgen.cost.demand import demand_of
 from gridgen.cost.devices import Device, device_of
-from gridgen.cost.gpu import predicted, roofline_bound
+from gridgen.cost.gpu import demand_of, predicted, roofline_bound
 from gridgen.errors import CompileError
 from gridgen.functions import FUNCTIONS
 from gridgen.kernel import Kernel, KernelKey
@@ -169,7 +168,7 @@ def _gpu_costs(
                 except CompileError as error:
                     without = str(error)
             work = module.work(kernel)
-            demand = demand_of(kernel, work, 4, batch=GPU_BATCH, device=device)
+            demand = demand_of(kernel, work, 4, batch=GPU_BATCH)
             found = predicted(demand, device, GPU_BATCH)
             share = roofline_bound(demand, device, GPU_BATCH) / found.seconds
             costs.append(
@@ -177,7 +176,7 @@ def _gpu_costs(
                     kernel.name,
                     device.arch,
                     device.title,
-                    demand.traffic.bytes,
+                    demand.bytes,
                     found.seconds / GPU_BATCH,
                     found.bound,
                     share,

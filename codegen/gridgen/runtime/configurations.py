@@ -33,14 +33,16 @@ _STATES = 1 << 16
 
 
 @dataclass(frozen=True)
-class FreeJoint:
-    """A free joint."""
+class QuaternionJoint:
+    """A free or ball joint."""
 
     name: str  #: name of the joint.
     q_index: int  #: index of its first coordinate.
     v_index: int  #: index of its first velocity.
     quaternion: slice  #: indices of its quaternion in q.
+    nv: int  #: number of velocities.
     order: str = "xyzw"  #: of the quaternion.
+    max_angle: float = math.inf  #: limit of the angle of its rotation [rad].
 
 
 @dataclass(frozen=True)
@@ -50,11 +52,16 @@ class ConfigurationSpace:
     robot: str  #: the robot's name, for messages.
     nq: int  #: number of positions.
     nv: int  #: number of velocities.
-    free: tuple[FreeJoint, ...]  #: the free joints.
+    turning: tuple[QuaternionJoint, ...]  #: the free and ball joints.
     #: (position, velocity, whether it is an angle) of every other joint.
     scalar: tuple[tuple[int, int, bool], ...]
     lower: tuple[float, ...]  #: (nq) lower limits, -inf without a limit.
     upper: tuple[float, ...]  #: (nq) upper limits, inf without a limit.
+
+    @property
+    def free(self) -> tuple[QuaternionJoint, ...]:
+        """The free joints."""
+        return tuple(joint for joint in self.turning if joint.nv == 6)
 
 
 def configuration_space(robot: Any) -> ConfigurationSpace:
@@ -66,19 +73,23 @@ def configuration_space(robot: Any) -> ConfigurationSpace:
         robot.q_indices,
         robot.v_indices,
         robot.mimics,
+        robot.max_angles,
         strict=True,
     )
-    free: list[FreeJoint] = []
+    turning: list[QuaternionJoint] = []
     scalar: list[tuple[int, int, bool]] = []
-    for name, is_angle, quaternion, q_index, v_index, mimics in joints:
+    for name, is_angle, quaternion, q_index, v_index, mimics, max_angle in joints:
         if quaternion is not None:
             start = q_index + quaternion
             order = "wxyz" if robot.options["convention"] == "mujoco" else "xyzw"
-            free.append(FreeJoint(name, q_index, v_index, slice(start, start + 4), order))
+            place, nv = slice(start, start + 4), 3 + quaternion
+            turning.append(QuaternionJoint(name, q_index, v_index, place, nv, order, max_angle))
         elif not mimics:
             scalar.append((q_index, v_index, is_angle))
     limits = robot.lower_limits, robot.upper_limits
-    return ConfigurationSpace(robot.name, robot.nq, robot.nv, tuple(free), tuple(scalar), *limits)
+    return ConfigurationSpace(
+        robot.name, robot.nq, robot.nv, tuple(turning), tuple(scalar), *limits
+    )
 
 
 # -- the functions ----------------------------------------------------------------------------
@@ -87,7 +98,7 @@ def configuration_space(robot: Any) -> ConfigurationSpace:
 def neutral(space: ConfigurationSpace) -> FloatArray:
     """Return the configuration (nq,) of zeros and unit quaternions; limits are ignored."""
     q = np.zeros(space.nq)
-    for joint in space.free:
+    for joint in space.turning:
         q[joint.quaternion.start + joint.order.index("w")] = 1.0
     return q
 
@@ -96,7 +107,8 @@ def random_configuration(space: ConfigurationSpace, rng: Any, n: int | None) -> 
     """Return random configurations (n, nq), or one (nq,).
 
     Joints are uniform between their limits; without limits, within pi [rad] or 1 [m] of zero, or of
-    the limit on the other side. Orientations of free joints are uniform over all rotations.
+    the limit on the other side. Orientations are uniform over all rotations; those of a ball joint
+    with a limit have uniform axes and angles.
 
     Args:
         space: the robot's configuration space.
@@ -123,9 +135,15 @@ def random_configuration(space: ConfigurationSpace, rng: Any, n: int | None) -> 
     low = np.where(np.isfinite(lower), lower, np.where(np.isfinite(upper), upper, 0.0) - reach)
     high = np.where(np.isfinite(upper), upper, np.where(np.isfinite(lower), lower, 0.0) + reach)
     q: FloatArray = draw.uniform(low, high, (1 if n is None else n, space.nq))
-    for joint in space.free:
+    for joint in space.turning:
         turn = draw.normal(size=(len(q), 4))  # the direction of a normal vector is uniform
         turn /= np.linalg.norm(turn, axis=1, keepdims=True)
+        if joint.max_angle < math.pi:
+            w = joint.order.index("w")
+            axis = np.delete(turn, w, axis=1)
+            axis /= np.linalg.norm(axis, axis=1, keepdims=True)
+            half = 0.5 * draw.uniform(np.zeros(1), np.full(1, joint.max_angle), (len(q), 1))
+            turn = np.insert(np.sin(half) * axis, w, np.cos(half)[:, 0], axis=1)
         q[:, joint.quaternion] = turn
     return q[0] if n is None else q
 
@@ -163,7 +181,7 @@ def needs_normalizing(space: ConfigurationSpace, q: npt.NDArray[Any], name: str 
     states = q if q.ndim == 2 else q.reshape(-1, space.nq)
     found = False
     for begin in range(0, len(states), _STATES):
-        for joint in space.free:
+        for joint in space.turning:
             turn = states[begin : begin + _STATES, joint.quaternion]
             off = _is_off(turn)
             if off.any():
@@ -175,7 +193,7 @@ def needs_normalizing(space: ConfigurationSpace, q: npt.NDArray[Any], name: str 
 def normalize(space: ConfigurationSpace, q: npt.NDArray[Any]) -> None:
     """Normalize quaternions whose norm has an error above rounding, in place."""
     states = q if q.ndim == 2 else q.reshape(-1, space.nq)  # a copy, in C order
-    for joint in space.free:
+    for joint in space.turning:
         turn = states[:, joint.quaternion]
         off = _is_off(turn)
         with np.errstate(invalid="ignore"):  # infinity becomes NaN
@@ -184,7 +202,7 @@ def normalize(space: ConfigurationSpace, q: npt.NDArray[Any]) -> None:
 
 def _norms(
     space: ConfigurationSpace,
-    joint: FreeJoint,
+    joint: QuaternionJoint,
     turn: npt.NDArray[Any],
     begin: int = 0,
     name: str = "q",
@@ -210,6 +228,10 @@ def _norms(
 
 def _is_off(turn: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     """Return which quaternions (B, 4) have a norm with an error above rounding; NaN does not."""
+    if len(turn) == 1:  # a tenth of the time
+        x, y, z, w = turn[0].tolist()
+        square = x * x + y * y + z * z + w * w
+        return np.array([abs(square - 1.0) > ROUNDING[turn.dtype]])
     with np.errstate(over="ignore", invalid="ignore"):
         square = np.einsum("ij,ij->i", turn, turn)
         off: npt.NDArray[np.bool_] = np.abs(square - 1.0) > ROUNDING[turn.dtype]

@@ -8,7 +8,6 @@ from typing import Any
 from gridgen.kernel import Kernel, KernelKey, Work
 from gridgen.model.tree import KinematicTree
 from gridgen.schedules.cfa.schedule import CfaSchedule
-from gridgen.schedules.hybrid.schedule import HybridSchedule
 from gridgen.schedules.interface import KernelSelection, Schedule
 from gridgen.schedules.rollout.schedule import RolloutSchedule
 from gridgen.schedules.scan.schedule import ScanSchedule
@@ -26,7 +25,6 @@ _ALL: tuple[Callable[[Teams], Schedule], ...] = (
     SearchSchedule,
     ScanSchedule,
     CfaSchedule,
-    HybridSchedule,
     WarpSchedule,
 )
 

@@ -4,7 +4,8 @@ A joint of one degree of freedom is the screw motion T(q) = exp([S] q) of its un
 Wu, Pan (prefix sums) eq. 1). SymPy derives the transform and verifies the motion subspace,
 [S] = T^-1 dT/dq. All axes are +z: the tree stage rotates the frames of the bodies accordingly. A
 free joint is a translation and a unit quaternion; its velocity is the body's own twist, so its
-motion subspace is the identity. Its position is a point of SE(3), x y z qx qy qz qw.
+motion subspace is the identity. Its position is a point of SE(3), x y z qx qy qz qw. A ball joint
+is the rotation alone: a unit quaternion, and the body's angular velocity in its own frame.
 
 A cache folder of the user stores the derived transforms, because SymPy takes longer to start than
 the robot's functions to trace.
@@ -26,6 +27,7 @@ from typing import Any, ClassVar
 from gridgen.errors import InternalError
 from gridgen.symbolic.rotations import (
     Angle,
+    Quaternion,
     Rows,
     conjugate,
     displacement,
@@ -40,7 +42,19 @@ from gridgen.symbolic.rotations import (
     velocity,
 )
 from gridgen.symbolic.scalars import Scalar, Scalars
-from gridgen.symbolic.spatial import Matrix, Motion, Vector, Wrench, add, carried, cross, split, sub
+from gridgen.symbolic.spatial import (
+    Matrix,
+    Motion,
+    Vector,
+    Wrench,
+    add,
+    carried,
+    cross,
+    dot,
+    scale,
+    split,
+    sub,
+)
 from gridgen.user_cache import cache_folder, private_folder
 
 #: Terms (factor, power of each symbol).
@@ -84,10 +98,9 @@ class JointType:
         """Number of velocities."""
         return len(self.axes)
 
-    @property
-    def axis(self) -> int | None:
-        """Index of the component that spans the motion subspace, if there is only one."""
-        return self.axes[0] if self.nv == 1 else None
+    def component(self, k: int) -> int | None:
+        """Return the index of the component along velocity ``k``, if there is only one."""
+        return self.axes[k]
 
     @property
     def is_free(self) -> bool:
@@ -108,6 +121,16 @@ class JointType:
     def travel(self) -> float:
         """Translation of the body along the axis per unit of the joint's coordinate."""
         return float(self.slides)
+
+    @property
+    def neutral(self) -> tuple[float, ...]:
+        """Coordinates without displacement."""
+        return (0.0,) * self.nq
+
+    @property
+    def in_mujoco(self) -> JointType:
+        """The joint with MuJoCo's coordinates."""
+        return self
 
     def subspace(self, scalars: Scalars) -> list[Motion]:
         """Return the columns of the motion subspace S."""
@@ -151,14 +174,14 @@ class JointType:
         """Return rotation and translation of a body's joint for its coordinates."""
         return joint_form(self.kind).evaluate(q, scalars)
 
-    def combined(self, column: Callable[[int], Numbers]) -> Numbers:
-        """Return A S of a joint with one velocity.
+    def combined(self, column: Callable[[int], Numbers], k: int) -> Numbers:
+        """Return column ``k`` of A S.
 
         Args:
             column: function that returns a column of the matrix A.
+            k:      velocity of the joint.
         """
-        (axis,) = self.axes
-        return column(axis)
+        return column(self.axes[k])
 
     def components(self, motion: Motion) -> Numbers:
         """Return a motion in coordinates where ``axes`` are along S."""
@@ -179,10 +202,10 @@ class JointType:
         zero = scalars.constant(0.0)
         return split([given.get(axis, zero) for axis in range(6)])
 
-    def added(self, motion: Motion, rate: Entries) -> Motion:
-        """Return a motion with S qd added."""
+    def added(self, motion: Motion, rate: Entries, first: int = 0) -> Motion:
+        """Return a motion with S qd added, for the velocities from ``first`` on."""
         entries = [*motion[0], *motion[1]]
-        for axis, entry in zip(self.axes, rate, strict=True):
+        for axis, entry in zip(self.axes[first:], rate, strict=False):
             entries[axis] = entries[axis] + entry
         return split(entries)
 
@@ -223,6 +246,14 @@ class JointType:
     def commutator(self, a: Entries, b: Entries) -> Numbers:
         """Return the commutator of two velocities; empty for a joint with one velocity."""
         return ()
+
+    def rates(self, q: Entries, v: Entries) -> Numbers:
+        """Return the rates of the coordinates at a velocity."""
+        return tuple(v)
+
+    def velocity(self, q: Entries, rates: Entries) -> Numbers:
+        """Return the velocity at rates of the coordinates."""
+        return tuple(rates)
 
 
 def _sine_and_cosine(index: int, angle: Scalar, scalars: Scalars) -> Numbers:
@@ -266,7 +297,7 @@ class Helical(JointType):
     """
 
     kind, symbols, axes = "helical", ("q", "s", "c", "p"), (5,)
-    axis, slides = None, True
+    slides = True
 
     def __init__(self, pitch: float = 0.1) -> None:
         self.pitch = pitch
@@ -275,6 +306,10 @@ class Helical(JointType):
     def travel(self) -> float:
         """Translation of the body along the axis per radian."""
         return self.pitch
+
+    def component(self, k: int) -> int | None:
+        """Return ``None``: the axis has a linear and an angular component."""
+        return None
 
     def twist(self, pitch: Any) -> tuple[Any, ...]:
         """Return the unit twist."""
@@ -289,7 +324,7 @@ class Helical(JointType):
         """Return the column of the motion subspace S."""
         return [split([scalars.constant(float(entry)) for entry in self.twist(self.pitch)])]
 
-    def combined(self, column: Callable[[int], Numbers]) -> Numbers:
+    def combined(self, column: Callable[[int], Numbers], k: int) -> Numbers:
         """Return A S from the columns of A."""
         return tuple(a + self.pitch * b for a, b in zip(column(5), column(2), strict=True))
 
@@ -312,38 +347,115 @@ class Helical(JointType):
         zero = scalars.constant(0.0)
         return (zero, zero, self.pitch * rate[0]), (zero, zero, rate[0])
 
-    def added(self, motion: Motion, rate: Entries) -> Motion:
+    def added(self, motion: Motion, rate: Entries, first: int = 0) -> Motion:
         """Return a motion with S qd added."""
         (x, y, z), (wx, wy, wz) = motion
         return (x, y, z + self.pitch * rate[0]), (wx, wy, wz + rate[0])
 
 
+class Ball(JointType):
+    """Rotates about a point. Its velocity is the angular velocity in the body's frame."""
+
+    kind, symbols, axes = "ball", ("qx", "qy", "qz", "qw"), (3, 4, 5)
+    nq, quaternion = 4, 0
+
+    @property
+    def neutral(self) -> tuple[float, ...]:
+        """Coordinates without displacement."""
+        return 0.0, 0.0, 0.0, 1.0
+
+    @property
+    def in_mujoco(self) -> JointType:
+        """The joint with MuJoCo's coordinates."""
+        return BALL_IN_WORLD
+
+    def derive(self) -> JointForm:
+        """Rotate by the unit quaternion (qx, qy, qz, qw)."""
+        return _by_quaternion(self.symbols)
+
+    def integrated(self, q: Entries, v: Entries, scalars: Scalars) -> Numbers:
+        """Return the position after unit time with a constant angular velocity."""
+        return turned(_quaternion(q), _vector(v), turn_of(_vector(v), scalars), scalars)
+
+    def difference(self, q0: Entries, q1: Entries, scalars: Scalars) -> Numbers:
+        """Return the rotation vector from one position to another, at most pi long."""
+        return _spin_between(q0, q1, scalars)[0]
+
+    def integrated_gradient(self, v: Entries, scalars: Scalars) -> tuple[Rows, Rows]:
+        """Return the derivatives of ``integrated`` with respect to q and v, 3 x 3."""
+        twist = _twist(v, scalars)
+        return _turns(inverse_of_step(twist, scalars)), _turns(right_jacobian(twist, scalars))
+
+    def difference_gradient(self, q0: Entries, q1: Entries, scalars: Scalars) -> tuple[Rows, Rows]:
+        """Return the derivatives of ``difference`` with respect to q0 and q1, 3 x 3."""
+        spin, angle = _spin_between(q0, q1, scalars)
+        start, end = logarithm_gradient(_twist(spin, scalars), angle, scalars)
+        return _turns(start), _turns(end)
+
+    def commutator(self, a: Entries, b: Entries) -> Numbers:
+        """Return the commutator of two angular velocities."""
+        return cross(_vector(a), _vector(b))
+
+    def rates(self, q: Entries, v: Entries) -> Numbers:
+        """Return the rates of the quaternion at an angular velocity."""
+        x, y, z, w = q
+        spin = scale(0.5, _vector(v))
+        return *add(scale(w, spin), cross((x, y, z), spin)), -dot((x, y, z), spin)
+
+    def velocity(self, q: Entries, rates: Entries) -> Numbers:
+        """Return the angular velocity at rates of the quaternion."""
+        x, y, z, w = q
+        *change, along = rates
+        spin = _vector(change)
+        parts = sub(sub(scale(w, spin), scale(along, (x, y, z))), cross((x, y, z), spin))
+        return scale(2.0, parts)
+
+
+class BallInWorld(Ball):
+    """A ball joint with MuJoCo's coordinates: w x y z."""
+
+    def integrated(self, q: Entries, v: Entries, scalars: Scalars) -> Numbers:
+        """See ``Ball``."""
+        *turn, w = super().integrated((*q[1:], q[0]), v, scalars)
+        return w, *turn
+
+    def difference(self, q0: Entries, q1: Entries, scalars: Scalars) -> Numbers:
+        """See ``Ball``."""
+        return super().difference((*q0[1:], q0[0]), (*q1[1:], q1[0]), scalars)
+
+    def difference_gradient(self, q0: Entries, q1: Entries, scalars: Scalars) -> tuple[Rows, Rows]:
+        """See ``Ball``."""
+        return super().difference_gradient((*q0[1:], q0[0]), (*q1[1:], q1[0]), scalars)
+
+
 class Free(JointType):
     """Moves in all directions."""
 
-    kind, symbols = "free", ("x", "y", "z", "qx", "qy", "qz", "qw")
+    kind, symbols = "free", ("x", "y", "z", *Ball.symbols)
     axes = (0, 1, 2, 3, 4, 5)
     nq, quaternion = 7, 3
 
+    @property
+    def neutral(self) -> tuple[float, ...]:
+        """Coordinates without displacement."""
+        return 0.0, 0.0, 0.0, *BALL.neutral
+
+    @property
+    def in_mujoco(self) -> JointType:
+        """The joint with MuJoCo's coordinates."""
+        return FREE_IN_WORLD
+
     def derive(self) -> JointForm:
         """Translate by (x, y, z), rotate by the unit quaternion (qx, qy, qz, qw)."""
-        import sympy as sp
-
-        symbols = sp.symbols(self.symbols, real=True)
-        x, y, z, qx, qy, qz, qw = symbols
-        turn = _hat((qx, qy, qz))
-        # R = 1 + 2 qw [u] + 2 [u]^2 with [u]^2 = u u^T - (u.u) 1
-        rotation = sp.eye(3) + 2 * qw * turn + 2 * turn**2
-        return _form(rotation, (x, y, z), symbols)
+        return _by_quaternion(self.symbols)
 
     def integrated(self, q: Entries, v: Entries, scalars: Scalars) -> Numbers:
         """Return the position after unit time with a constant twist in the body's own frame."""
-        x, y, z, qx, qy, qz, qw = q
         slide, spin = split(v)
-        start = qx, qy, qz, qw
+        start = _quaternion(q[3:])
         turn = turn_of(spin, scalars)
         end = turned(start, spin, turn, scalars)
-        return *add((x, y, z), rotate(start, displacement(spin, slide, turn))), *end
+        return *add(_vector(q), rotate(start, displacement(spin, slide, turn))), *end
 
     def difference(self, q0: Entries, q1: Entries, scalars: Scalars) -> Numbers:
         """Return the twist that leads from one position to another, by a rotation of at most pi."""
@@ -364,12 +476,19 @@ class Free(JointType):
         slide, spin = carried(split(a), split(b))
         return *slide, *spin
 
+    def rates(self, q: Entries, v: Entries) -> Numbers:
+        """Return the rates of the coordinates at a twist."""
+        return *rotate(_quaternion(q[3:]), _vector(v)), *BALL.rates(q[3:], v[3:])
+
+    def velocity(self, q: Entries, rates: Entries) -> Numbers:
+        """Return the twist at rates of the coordinates."""
+        slide = rotate(conjugate(_quaternion(q[3:])), _vector(rates))
+        return *slide, *BALL.velocity(q[3:], rates[3:])
+
     def _twist_between(self, q0: Entries, q1: Entries, scalars: Scalars) -> tuple[Motion, Angle]:
-        x0, y0, z0, *start = q0
-        x1, y1, z1, *end = q1
-        back = conjugate((start[0], start[1], start[2], start[3]))
-        spin, angle = rotation_vector(multiply(back, (end[0], end[1], end[2], end[3])), scalars)
-        return (velocity(spin, rotate(back, sub((x1, y1, z1), (x0, y0, z0))), angle), spin), angle
+        spin, angle = _spin_between(q0[3:], q1[3:], scalars)
+        back = conjugate(_quaternion(q0[3:]))
+        return (velocity(spin, rotate(back, sub(_vector(q1), _vector(q0))), angle), spin), angle
 
 
 class FreeInWorld(Free):
@@ -377,48 +496,66 @@ class FreeInWorld(Free):
 
     def integrated(self, q: Entries, v: Entries, scalars: Scalars) -> Numbers:
         """See ``Free``; the origin moves along a straight line."""
-        x, y, z, qw, qx, qy, qz = q
-        slide, spin = split(v)
-        *end, w = turned((qx, qy, qz, qw), spin, turn_of(spin, scalars), scalars)
-        return *add((x, y, z), slide), w, *end
+        turn = BALL_IN_WORLD.integrated(q[3:], v[3:], scalars)
+        return *add(_vector(q), _vector(v)), *turn
 
     def difference(self, q0: Entries, q1: Entries, scalars: Scalars) -> Numbers:
         """See ``Free``."""
-        (_, spin), _ = self._twist_between(q0, q1, scalars)
-        return *sub(tuple(q1[:3]), tuple(q0[:3])), *spin
+        return *sub(_vector(q1), _vector(q0)), *BALL_IN_WORLD.difference(q0[3:], q1[3:], scalars)
 
     def integrated_gradient(self, v: Entries, scalars: Scalars) -> tuple[Rows, Rows]:
         """See ``Free``."""
         one = scalars.constant(1.0)
-        start, end = super().integrated_gradient(v, scalars)
+        start, end = BALL.integrated_gradient(v[3:], scalars)
         return _apart(one, start, scalars), _apart(one, end, scalars)
 
     def difference_gradient(self, q0: Entries, q1: Entries, scalars: Scalars) -> tuple[Rows, Rows]:
         """See ``Free``."""
         one = scalars.constant(1.0)
-        twist, angle = self._twist_between(q0, q1, scalars)
-        start, end = logarithm_gradient(twist, angle, scalars)
+        start, end = BALL_IN_WORLD.difference_gradient(q0[3:], q1[3:], scalars)
         return _apart(-one, start, scalars), _apart(one, end, scalars)
 
     def commutator(self, a: Entries, b: Entries) -> Numbers:
         """See ``Free``."""
         none = a[0] * 0.0
-        return (none, none, none, *cross(split(a)[1], split(b)[1]))
-
-    def _twist_between(self, q0: Entries, q1: Entries, scalars: Scalars) -> tuple[Motion, Angle]:
-        return super()._twist_between((*q0[:3], *q0[4:], q0[3]), (*q1[:3], *q1[4:], q1[3]), scalars)
+        return none, none, none, *BALL.commutator(a[3:], b[3:])
 
 
-def _apart(slide: Scalar, rows: Rows, scalars: Scalars) -> Rows:
-    """Return the derivative of a translation, and that of a rotation from those of a twist."""
+def _vector(entries: Entries) -> Vector:
+    """Return the first three entries."""
+    return entries[0], entries[1], entries[2]
+
+
+def _quaternion(entries: Entries) -> Quaternion:
+    return entries[0], entries[1], entries[2], entries[3]
+
+
+def _spin_between(q0: Entries, q1: Entries, scalars: Scalars) -> tuple[Vector, Angle]:
+    """Return the rotation vector between two quaternions, and its functions."""
+    return rotation_vector(multiply(conjugate(_quaternion(q0)), _quaternion(q1)), scalars)
+
+
+def _twist(spin: Entries, scalars: Scalars) -> Motion:
+    """Return the twist of a rotation about the origin."""
+    return (scalars.constant(0.0),) * 3, _vector(spin)
+
+
+def _turns(rows: Rows) -> Rows:
+    """Return the derivative of a rotation from that of a twist."""
+    return [row[3:] for row in rows[3:]]
+
+
+def _apart(slide: Scalar, turns: Rows, scalars: Scalars) -> Rows:
+    """Return the derivative of a translation and a rotation from that of the rotation."""
     zero = scalars.constant(0.0)
     above = [[slide if k == r else zero for k in range(6)] for r in range(3)]
-    return [*above, *([zero, zero, zero, *row[3:]] for row in rows[3:])]
+    return [*above, *([zero, zero, zero, *row] for row in turns)]
 
 
-REVOLUTE, PRISMATIC, FREE, FREE_IN_WORLD = Revolute(), Prismatic(), Free(), FreeInWorld()
+REVOLUTE, PRISMATIC, BALL, FREE = Revolute(), Prismatic(), Ball(), Free()
+BALL_IN_WORLD, FREE_IN_WORLD = BallInWorld(), FreeInWorld()
 JOINT_TYPES: dict[str, JointType] = {
-    each.kind: each for each in (REVOLUTE, PRISMATIC, FREE, Helical())
+    each.kind: each for each in (REVOLUTE, PRISMATIC, FREE, Helical(), BALL)
 }
 """The types of joints by kind; a single entry represents the types with a pitch."""
 
@@ -496,6 +633,17 @@ def _hat(w: Any) -> Any:
     import sympy as sp
 
     return sp.Matrix([[0, -w[2], w[1]], [w[2], 0, -w[0]], [-w[1], w[0], 0]])
+
+
+def _by_quaternion(names: Sequence[str]) -> JointForm:
+    """Return the form of a translation, if named, and a rotation by a unit quaternion."""
+    import sympy as sp
+
+    *slide, qx, qy, qz, qw = sp.symbols(names, real=True)
+    turn = _hat((qx, qy, qz))
+    # R = 1 + 2 qw [u] + 2 [u]^2 with [u]^2 = u u^T - (u.u) 1
+    rotation = sp.eye(3) + 2 * qw * turn + 2 * turn**2
+    return _form(rotation, slide or (0, 0, 0), (*slide, qx, qy, qz, qw))
 
 
 def _form(rotation: Any, translation: Iterable[Any], symbols: tuple[Any, ...]) -> JointForm:

@@ -27,10 +27,10 @@ from gridgen.backends.cpu.backend import (
     Workers,
     thread_count,
 )
-from gridgen.backends.cpu.stream_task import runner
 from gridgen.backends.cpu.units import BLOCK
 from gridgen.backends.interface import Sources
 from gridgen.errors import CompileError, GridGenWarning, OptionError
+from gridgen.papers.stream_task import runner, task_of
 
 
 def states(batch: int, dtype: str) -> np.ndarray:
@@ -74,7 +74,7 @@ def test_a_long_batch_is_divided_among_threads(toy, pack, threads, batch):
 def test_a_task_computes_every_state(toy, pack, batch):
     kernel = CpuBackend(threads=3).kernel(toy, "evaluate_slowly", "float64")
     x, y = states(batch, "float64"), np.full((batch, 1), np.nan)
-    task = kernel.task(pack(x, y), batch)
+    task = task_of(kernel, pack(x, y), batch)
     ctypes.CFUNCTYPE(None, ctypes.c_void_p)(runner())(ctypes.addressof(task.task))
     np.testing.assert_array_equal(y, expected(x))
 
@@ -96,7 +96,8 @@ class Recorder:
 
     def kernel(self, threads: int) -> CpuKernel:
         """Return a kernel that this code computes."""
-        return CpuKernel(Code(self, self.take_parts, None, self.close), Workers(threads))
+        code = Code(self, self.take_parts, None, self.close)
+        return CpuKernel(lambda states: code, Workers(threads))
 
     def take_parts(self, arguments, share: Share, batch: int) -> None:
         """Of the caller, computes one part; the helpers leave it the first and compute the rest."""
@@ -363,7 +364,6 @@ PROCESS = """
 import ctypes, json, sys
 from gridgen.backends.cpu.backend import CpuBackend
 from gridgen.backends.interface import Sources
-from gridgen.backends.cpu.stream_task import runner
 kernel = CpuBackend(threads=1).kernel(Sources("toy", json.load(sys.stdin)), "evaluate", "float64")
 x, y = (ctypes.c_double * 2)(2.0, 5.0), (ctypes.c_double * 1)()
 kernel((ctypes.c_int64 * 6)(ctypes.addressof(x), 2, 1, ctypes.addressof(y), 1, 1), 1)

@@ -10,14 +10,14 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
 
+import tables as tables_of_text
 from native import Unavailable
 from sass import Code, Function, counted, kernel_of, pipe_of
-from static_gpu import BATCH, TAKEN, heading, known_demand, tables
+from static_gpu import BATCH, CODE, TAKEN, heading, known_demand, tables, write_tables
 
 from gridgen.backends.cuda.compiler import KernelResources
-from gridgen.cost.demand import demand_of
 from gridgen.cost.devices import DEVICES
-from gridgen.cost.gpu import predicted, roofline_bound
+from gridgen.cost.gpu import demand_of, predicted, roofline_bound
 from gridgen.kernel import KernelKey
 from gridgen.schedules import Schedules
 from helpers.scan import tree_of
@@ -171,7 +171,7 @@ def test_tables_show_what_was_counted():
         "versions": {"nvdisasm": "13"},
         "arch": "sm_90",
         "date": "2026-01-01",
-        "batch": 1024,
+        "batch": [1024],
         "layout": "rows",
     }
     taken, batch, peers = tables(results)
@@ -181,3 +181,21 @@ def test_tables_show_what_was_counted():
     assert batch.lines == (("f", "12.3", "memory", "50 %"),)
     assert peers.lines == (("g", "8"),)
     assert "Predicted, not measured: T, 2 multiprocessors at 1.50 GHz" in heading(results)
+
+
+def test_tables_of_the_manual_compare_schedules(tmp_path, monkeypatch):
+    """A function that has both; a row for each robot, the machine code of the humanoid."""
+    monkeypatch.setattr(tables_of_text, "TABLES", tmp_path)
+    one = dict.fromkeys(CODE, 1000) | {"times": [1.0, 250.0]}
+    keys = [("humanoid", "f", "thread"), ("humanoid", "f", "warp"), ("humanoid", "f", "scan")]
+    keys += [("g1", "f", "thread"), ("g1", "f", "warp"), ("g1", "g", "thread")]
+    rows = [one | {"robot": a, "kernel": b, "schedule": c} for a, b, c in keys]
+    write_tables({"rows": rows, "batch": [32, 1024]})
+    taken, times = (
+        (tmp_path / f"{name}.csv").read_text().splitlines() for name in ("warp", "gpu_schedules")
+    )
+    numbers = 6 * [',"1,000"']
+    assert taken[0].startswith("kernel,schedule,registers,spilled bytes,stack bytes,")
+    assert taken[1:] == ["".join([f"f,{one}", *numbers]) for one in ("thread", "warp")]
+    assert times[0] == 'robot,function,"thread, 32","warp, 32","thread, 1,024","warp, 1,024"'
+    assert times[1:] == ["humanoid,f,1.0,1.0,250,250", "g1,f,1.0,1.0,250,250"]

@@ -7,10 +7,8 @@ from itertools import pairwise
 
 import pytest
 
-from gridgen.cost.demand import demand_of
 from gridgen.cost.devices import DEVICES, device_of, device_reported
-from gridgen.cost.gpu import predicted, roofline_bound
-from gridgen.cost.traffic import traffic_of
+from gridgen.cost.gpu import demand_of, predicted, roofline_bound, traffic_of
 from gridgen.errors import OptionError
 from gridgen.kernel import KernelKey
 from gridgen.schedules import Schedules
@@ -20,7 +18,8 @@ BATCHES = (1, 2, 31, 32, 33, 127, 128, 129, 1000, 4096, 16896, 16897, 100_000, 1
 FUNCTIONS = ("inverse_dynamics", "mass_matrix", "forward_dynamics_gradient")
 #: What a device may have more of, and never be slower for it. A clock of memory is not among them:
 #: with a faster one an answer takes more clocks, which the table says for each device. Nor is
-#: shared memory: it holds more blocks, whose local memory may then outgrow the first cache.
+#: shared memory: it holds more blocks, whose local memory may then outgrow the first cache. For
+#: the same reason, L2 grows along.
 WIDER = ("sms", "clock", "bandwidth", "l2_clock", "warps", "blocks")
 
 
@@ -50,7 +49,8 @@ def test_more_states_are_never_faster(arch, demands):
 @pytest.mark.parametrize("name", WIDER)
 def test_a_wider_device_is_never_slower(name, demands):
     for device in DEVICES.values():
-        wider = replace(device, **{name: 2 * getattr(device, name)})
+        grown = {one: 2 * getattr(device, one) for one in (name, "l2_bytes")}
+        wider = replace(device, **grown)
         for demand in demands:
             for batch in BATCHES:
                 assert (
@@ -133,40 +133,39 @@ def test_a_device_is_what_its_driver_reports():
 def test_traffic_is_that_of_the_arrays():
     """M of arm7: 49 numbers that a thread writes, 7 that it reads, whole sectors in any layout."""
     kernel = Schedules(tree_of("arm7")).kernel(KernelKey("mass_matrix"))
-    rows, components = (traffic_of(kernel, 4, layout) for layout in ("rows", "components"))
-    assert rows.bytes == 4 * (7 + 49)
-    assert rows.sectors == 4 * (7 + 49) / 32
-    assert rows.lines == 4 * (7 + 49) / 128
-    assert rows == components
+    found = [traffic_of(kernel, 4, layout) for layout in ("rows", "components")]
+    assert found == 2 * [(4 * (7 + 49), 4 * (7 + 49) / 32)]
 
 
 def test_a_team_writes_its_row_together():
     """Eight lanes write eight numbers, a sector of float32; gravity, which all share, is free."""
     kernel = Schedules(tree_of("arm7")).kernel(KernelKey("inverse_dynamics", schedule="scan"))
-    assert traffic_of(kernel, 4).bytes == 4 * (3 * 7 + 7)
-    assert traffic_of(kernel, 4).sectors == 4 * 3 * 7 / 32 + 7 / 8
+    assert traffic_of(kernel, 4) == (4 * (3 * 7 + 7), 4 * 3 * 7 / 32 + 7 / 8)
+
+
+def test_local_memory_takes_time_where_caches_do_not_hold_it():
+    """None in L1; then L2, then memory, which counts most where it is slow."""
+    schedules = Schedules(tree_of("quadruped", floating_base=True))
+    kernel = schedules.kernel(KernelKey("mass_matrix"))
+    plain = demand_of(kernel, schedules.work(kernel), 4)
+    times = {}
+    for size in (64, 1024, 1 << 16):
+        demand = replace(plain, local_bytes=size, local_moves=1000.0)
+        for arch in ("sm_90", "sm_120"):
+            times[size, arch] = predicted(demand, DEVICES[arch], 1 << 20)
+    assert times[64, "sm_90"].bound != "L2"
+    assert times[1024, "sm_90"].terms["L2"] > 2 * times[64, "sm_90"].terms["L2"]
+    assert times[1 << 16, "sm_120"].bound == "memory"
+    assert times[1 << 16, "sm_120"].seconds > 2 * times[1 << 16, "sm_90"].seconds
+    # A single warp waits for its reads.
+    few = replace(plain, local_bytes=64, local_moves=4000.0)
+    waits = (
+        predicted(few, DEVICES["sm_90"], 32).seconds
+        - predicted(plain, DEVICES["sm_90"], 32).seconds
+    )
+    assert waits == pytest.approx(4000 / 2 / 8 * 35 / DEVICES["sm_90"].clock)
 
 
 def test_the_figures_of_every_device_are_there():
     for device in DEVICES.values():
         assert all(getattr(device, field.name) for field in fields(device))
-
-
-def test_pairs_of_states_are_counted_where_threads_compute_them():
-    """Short programs in float32, on devices with packed instructions."""
-    schedules = Schedules(tree_of("arm7"))
-    kernel = schedules.kernel(KernelKey("inverse_dynamics"))
-    work = schedules.work(kernel)
-
-    def demand(arch, itemsize=4, lane=work.lane):
-        chosen = replace(work, lane=lane)
-        return demand_of(kernel, chosen, itemsize, device=DEVICES[arch])
-
-    assert demand("sm_90") == demand("sm_120") == demand_of(kernel, work, 4)
-    pair, one = demand("sm_100"), demand("sm_90")
-    assert (pair.threads_per_block, pair.states_per_block) == (128, 256)
-    assert one.states_per_block == 128
-    assert pair.instructions < 2 * one.instructions
-    assert pair.pipes["fp32"] == 2 * one.pipes["fp32"]
-    assert demand("sm_100", itemsize=8).states_per_block == 128
-    assert demand("sm_100", lane=1001).states_per_block < 2 * 128

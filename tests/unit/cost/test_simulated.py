@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import pytest
 
-from gridgen.cost.demand import demand_of
 from gridgen.cost.devices import DEVICES
-from gridgen.cost.gpu import predicted
+from gridgen.cost.gpu import demand_of, predicted
 from gridgen.kernel import KernelKey
 from gridgen.schedules import Schedules
 from helpers.scan import tree_of

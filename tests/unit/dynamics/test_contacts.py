@@ -492,7 +492,7 @@ def test_a_robot_without_contacts_has_no_such_function() -> None:
 
 @pytest.mark.parametrize("integrator", ["semi_implicit", "implicit", "rk4"])
 @pytest.mark.parametrize(
-    "name", ["half_cheetah", "walker2d_v5", "ant", "humanoid", "quadruped", "loops"]
+    "name", ["everything", "half_cheetah", "walker2d_v5", "ant", "humanoid", "quadruped", "loops"]
 )
 def test_steps_are_those_of_mujoco(name: str, integrator: str) -> None:
     model = model_of(name, "pyramidal")
@@ -697,7 +697,9 @@ def test_only_programs_that_are_too_long_have_no_matrices_of_derivatives() -> No
 
 
 @pytest.mark.parametrize("integrator", ["semi_implicit", *exhaustive("implicit", "rk4")])
-@pytest.mark.parametrize("name", ["hopper", *exhaustive("quadruped", "loops", "ant", "pairs")])
+@pytest.mark.parametrize(
+    "name", ["hopper", *exhaustive("quadruped", "loops", "ant", "pairs", "everything")]
+)
 def test_linearized_steps_are_those_of_differences(name: str, integrator: str) -> None:
     peer = Peer(model_of(name, "elliptic"), 6)
     tree, n = peer.tree(contact={"iterations": 100, "max_pairs": 2}), peer.model.nv

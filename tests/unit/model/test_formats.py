@@ -360,12 +360,6 @@ def test_a_bomb_ends_a_child_process(
     assert "; " in str(caught.value)
 
 
-def test_a_ball_joint_is_refused_by_name() -> None:
-    pytest.importorskip("mujoco")
-    with pytest.raises(ModelError, match=r'joint "ball": is a ball joint'):
-        load(MJCF.replace("ROOT", '<joint name="ball" type="ball"/>'))
-
-
 def test_what_mujoco_refuses_is_an_error_of_the_file(tmp_path: Path) -> None:
     pytest.importorskip("mujoco")
     path = tmp_path / "m.xml"

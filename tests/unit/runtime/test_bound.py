@@ -288,7 +288,6 @@ REFUSED: list[tuple[type[Exception], str, tuple[Any, ...], dict[str, Any], str]]
     (OptionError, "neutral", (), {}, 'function is "neutral"; choose one of inverse_'),
     (OptionError, "inverse", (GOOD,), {}, 'function is "inverse"; choose one of inverse_dynamics'),
     (OptionError, "forward_kinematics", (GOOD, []), {}, "the list of frames is empty"),
-    (OptionError, "forward_dynamics", (GOOD,) * 3, {"schedule": "hybrid"}, "cannot be bound: call"),
     (OptionError, "mass_matrix", (GOOD,), {"schedule": "weft"}, 'schedule is "weft"; choose one'),
     (OptionError, "mass_matrix", (GOOD,), {"backend": "gpu"}, 'backend is "gpu"; choose one of'),
     (TypeError, "mass_matrix", (), {}, "mass_matrix() missing 1 required"),

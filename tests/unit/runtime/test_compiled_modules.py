@@ -17,14 +17,16 @@ import gridgen
 from gridgen.backends import built
 from gridgen.backends.built import MANIFEST, Built, manifest_text
 from gridgen.backends.cpu import processor
-from gridgen.backends.cpu.processor import variants
+from gridgen.backends.cpu.processor import MACHINES, this_machine
 from gridgen.backends.cuda import compiler as nvrtc
 from gridgen.commands.main import main
 from gridgen.errors import CompileError, ModelError
 from gridgen.robot import open_module
 from gridgen.runtime.module.files import FolderModule
 
-pytestmark = pytest.mark.skipif(len(variants()) < 4, reason="another kind of processor")
+pytestmark = pytest.mark.skipif(
+    len(this_machine().processors) < 4, reason="another kind of processor"
+)
 
 Q = np.array([[0.1, 0.2], [0.3, 0.4]])
 
@@ -103,6 +105,23 @@ def test_what_is_missing_is_compiled_where_there_is_a_compiler(folder: Path) -> 
     np.testing.assert_allclose(single, robot.mass_matrix(Q), rtol=1e-5)
 
 
+def test_code_for_another_machine_is_not_run_here(folder: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "two_link"
+    shutil.copytree(folder, copy)
+    others = [
+        replace(file, system=kind.system, machine=kind.machine)
+        for file, kind in zip(
+            built._read_manifest(folder),
+            (MACHINES["aarch64-linux"], MACHINES["x86_64-linux-musl"]),
+            strict=True,
+        )
+    ]
+    (copy / MANIFEST).write_text(manifest_text(tuple(others)))
+    assert used(copy) == ""
+    lack = Built(copy).lack("mass_matrix", "float64")
+    assert "it is for linux on aarch64; for linux-musl on x86_64" in lack
+
+
 @pytest.mark.parametrize("damage", ["library", "gone", "manifest", "foreign"])
 def test_damage_is_told(folder: Path, tmp_path: Path, damage: str) -> None:
     copy = tmp_path / "two_link"
@@ -145,6 +164,7 @@ def test_a_first_call_loads_no_generator_and_starts_no_compiler(folder: Path) ->
     ("words", "message"),
     [
         (["--compile", "cpu=i386"], "no such processor"),
+        (["--compile", "aarch64-linux=armv9-a"], "no such processor; this compiler has armv8-a"),
         (["--compile", "gpu"], "no target"),
         (["--compile", "sm_1"], "compiles for"),
     ],

@@ -258,7 +258,7 @@ def test_what_is_fused_may_be_called_as_a_kernel_that_the_module_lacks(tmp_path)
         ({"mass_matrix": ["bias_forces", "gravity_forces"]}, "the name of another function"),
         ({"rollout_vjp": ["bias_forces", "gravity_forces"]}, "the name of another function"),
         ({"a b": ["mass_matrix", "bias_forces"]}, "'a b' is not a name"),
-        ({"articulated_inertias": ["mass_matrix", "bias_forces"]}, "name of another kernel"),
+        ({"forward_dynamics_aba": ["mass_matrix", "bias_forces"]}, "name of another kernel"),
         ({"control": ["mass_matrix", "jacobian:hnd"]}, 'no frame "hnd"'),
         ({"control": "mass_matrix,bias_forces"}, "give two functions or more"),
     ],

@@ -20,9 +20,9 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names: list[str] = []
     compile_ = CompiledKernels._compile
 
-    def noted(self, record, q, target):
+    def noted(self, record, q, target, batch):
         names.append(f"{record.name} {q.dtype} {target.name}")
-        return compile_(self, record, q, target)
+        return compile_(self, record, q, target, batch)
 
     monkeypatch.setattr(CompiledKernels, "_compile", noted)
     return names

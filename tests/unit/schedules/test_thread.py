@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gridgen.cost import demand
 from gridgen.schedules.thread.plan import plan_programs
-from gridgen.schedules.thread.work import count_operations, thread_work
+from gridgen.schedules.thread.work import count_operations
 from helpers.scan import tree_of
 from numerics.robots import load_tree, urdf_path
 
@@ -31,18 +30,6 @@ def test_a_gpu_has_loops_where_a_line_of_code_takes_too_long_to_compile() -> Non
     programs = plan_programs(tree, "mass_matrix", longest_on_gpu=most - 1)
     assert programs.cpu.loops is None
     assert programs.gpu.loops is not None
-
-
-def test_a_gpu_has_loops_where_they_are_predicted_to_be_faster(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    tree = tree_of("chain 24")
-    for name in ("_LOOP_OPERATION", "_LOOP_MOVES"):
-        monkeypatch.setattr(demand, name, 0.01)
-    programs = plan_programs(tree, "forward_dynamics_aba")
-    assert programs.cpu.loops is None
-    assert programs.gpu.loops is not None
-    assert thread_work(tree, "forward_dynamics_aba").has_loops
 
 
 @pytest.mark.parametrize("on_gpu", [0, 10**6])

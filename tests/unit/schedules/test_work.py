@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import pytest
 
+from gridgen.papers.schedules import paper_work
 from gridgen.schedules.cfa.plan import plan_cfa
 from gridgen.schedules.cfa.work import cfa_work
-from gridgen.schedules.scan.work import scan_work
 from gridgen.schedules.team.plan import plan_scan
 from gridgen.schedules.team.rounds import lanes_of
 from helpers.scan import KERNELS, SCANS, tree_of
@@ -18,7 +18,7 @@ NAMES = ("pendulum", "arm7", "gripper", "humanoid", "chain 33", "tree 50")
 
 
 def work_of(plan, name):
-    return scan_work(plan, KERNELS[name])
+    return paper_work(plan, KERNELS[name])
 
 
 def test_the_steps_of_inverse_dynamics_grow_like_the_logarithm():

@@ -120,8 +120,8 @@ def test_a_joint_form_is_derived_once() -> None:
 
 
 def test_an_unknown_kind_is_our_bug() -> None:
-    with pytest.raises(InternalError, match="'ball'"):
-        joint_form("ball")
+    with pytest.raises(InternalError, match="'universal'"):
+        joint_form("universal")
 
 
 @pytest.mark.parametrize("kind", JOINT_TYPES)

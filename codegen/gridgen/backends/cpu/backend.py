@@ -18,9 +18,8 @@ from typing import Any, NamedTuple
 from gridgen.backends import TARGETS
 from gridgen.backends.cache import BuildCache
 from gridgen.backends.cpu.compiler import host_compiler, shared_library
-from gridgen.backends.cpu.direct import DirectCall, direct_call
-from gridgen.backends.cpu.stream_task import StreamTask, Task
-from gridgen.backends.cpu.units import BLOCK, FLAGS, PREFIX, symbol, translation_unit
+from gridgen.backends.cpu.direct import DirectCall, direct_call, set_entry
+from gridgen.backends.cpu.units import BLOCK, FLAGS, PREFIX, States, symbol, translation_unit
 from gridgen.backends.interface import (
     THREAD_SCHEDULE,
     AnyLaunch,
@@ -31,6 +30,7 @@ from gridgen.backends.interface import (
 )
 from gridgen.errors import CompileError, DeviceError, OptionError
 from gridgen.functions.types import Dtype
+from gridgen.progress import announced
 
 THREADS_VARIABLE = "GRIDGEN_NUM_THREADS"
 
@@ -67,9 +67,16 @@ class CpuBackend(Backend):
         host_compiler()
 
     def kernel(
-        self, sources: Sources, function: str, dtype: Dtype, launch: AnyLaunch = THREAD_SCHEDULE
+        self,
+        sources: Sources,
+        function: str,
+        dtype: Dtype,
+        launch: AnyLaunch = THREAD_SCHEDULE,
+        batch: int = 0,
     ) -> CpuKernel:
         """Return ``function`` of the module, compiled for ``dtype``.
+
+        A ``batch`` of one compiles the code for one state alone.
 
         Raises:
             DeviceError: the function runs one team of GPU threads per state.
@@ -80,31 +87,40 @@ class CpuBackend(Backend):
                 f"{function} runs one team of GPU threads per state, which the cpu backend does "
                 f"not support: use backend={others}, or omit schedule= and method="
             )
-        path, prefix = self.library(sources, function, dtype)
+        load = partial(self._load, sources, function, dtype)
+        kernel = CpuKernel(load, self._workers)
+        kernel.make(batch)
+        return kernel
+
+    def _load(self, sources: Sources, function: str, dtype: Dtype, states: States) -> Code:
+        """Return the code of a function for one state, or for many."""
+        with announced(f"compiling {function} of {sources.robot} for cpu"):
+            path, prefix = self.library(sources, function, dtype, states)
         library = ctypes.CDLL(str(path))
         number = ctypes.c_longlong
         pointer, share = ctypes.c_void_p, ctypes.POINTER(Share)
-        code = Code(
+        return Code(
             _function(library[f"{prefix}_entry"], pointer, number, number, number),
             _function(library[f"{prefix}_take_parts"], pointer, share, number),
             _function(library[f"{prefix}_check_parts"], pointer, share),
             _function(library[f"{prefix}_close"], share),
+            direct_call(library, dtype, prefix),
+            partial(set_entry, library, prefix),
+            _flag(library[f"{prefix}_not_converged"]),
         )
-        find = library[f"{prefix}_not_converged"]
-        find.restype = pointer
-        not_converged = ctypes.c_int.from_address(find())
-        direct = direct_call(library, dtype, prefix)
-        return CpuKernel(code, self._workers, direct, not_converged)
 
-    def library(self, sources: Sources, function: str, dtype: Dtype) -> tuple[Path, str]:
+    def library(
+        self, sources: Sources, function: str, dtype: Dtype, states: States = "many"
+    ) -> tuple[Path, str]:
         """Return the library with a function, and the prefix of the function's symbols.
 
-        The library is the module's own, or the cached or newly compiled ``translation_unit``.
+        The library is the module's own, with code for any number of states, or the cached or newly
+        compiled ``translation_unit``.
         """
         built = sources.built
         if built is not None and (path := built.library(function, dtype)) is not None:
             return path, symbol(sources.robot, function, dtype)
-        unit = translation_unit(sources.robot, function, dtype)
+        unit = translation_unit(sources.robot, function, dtype, states)
         try:
             path = shared_library(sources, f"{function} ({dtype})", unit, FLAGS, self._cache)
         except CompileError as error:
@@ -118,6 +134,12 @@ def _function(function: Any, *types: Any) -> Any:
     """Set the argument types of a library function without a result, and return it."""
     function.argtypes, function.restype = types, None
     return function
+
+
+def _flag(find: Any) -> ctypes.c_int:
+    """Return the flag at the address that a library function returns."""
+    find.restype = ctypes.c_void_p
+    return ctypes.c_int.from_address(find())
 
 
 class Share(ctypes.Structure):
@@ -141,82 +163,106 @@ class Code(NamedTuple):
     #: checks chunks of a shared batch for quaternions without unit norm.
     check_parts: Callable[[Arguments, Share], None]
     close: Callable[[Share], None]  #: cancels the remaining chunks and waits for the running ones.
+    direct: DirectCall | None = None  #: the function for NumPy arrays.
+    #: sets the entry that ``direct`` calls for one state, or for many.
+    set_entry: Callable[[States, Any], None] = lambda states, entry: None
+    #: 1 after iterations that ended before all states had converged.
+    not_converged: ctypes.c_int | None = None
 
 
 class CpuKernel:
-    """A compiled function.
+    """A compiled function: code for many states, in SIMD packs, and code for one state.
+
+    Each is compiled when calls need it. A call of one state uses what there is.
 
     Args:
-        code:    compiled code.
+        load:    returns the code for "one" or "many" states, compiled if necessary.
         workers: threads for large batches.
-        direct:  the function for NumPy arrays (``direct_call``).
-        not_converged: 1 after iterations that ended before all states had converged.
 
     Attributes:
-        direct:  see above; ``not_converged`` likewise.
-        entry:   computes states [begin, end) of a batch.
         at_once: maximum number of states that ``direct`` computes itself.
+        not_converged: flags: 1 after iterations that ended before all states had converged.
     """
 
     at_once = BLOCK
 
-    def __init__(
-        self,
-        code: Code,
-        workers: Workers,
-        direct: DirectCall | None = None,
-        not_converged: ctypes.c_int | None = None,
-    ) -> None:
-        self.direct, self.not_converged = direct, not_converged
-        self._code = code
-        self.entry = code.entry
+    def __init__(self, load: Callable[[States], Code], workers: Workers) -> None:
+        self._load = load
+        self._codes: dict[States, Code] = {}
+        self.not_converged: list[ctypes.c_int] = []
         self._workers = workers
         # A batch up to this size is never divided among threads.
         self._undivided = BLOCK if workers.threads > 1 else sys.maxsize
         self._seconds_per_state: float | None = None
 
+    def make(self, batch: int) -> None:
+        """Compile the code for calls of this number of states; see ``FormKernel``."""
+        states: States = "one" if batch == 1 else "many"
+        if states in self._codes:
+            return
+        code = self._codes[states] = self._load(states)
+        for known, other in self._codes.items():
+            for one in self._codes.values():
+                one.set_entry(known, other.entry)
+        if code.not_converged is not None:
+            code.not_converged.value = 0
+            self.not_converged.append(code.not_converged)
+
+    def _code(self, batch: int) -> Code:
+        """Return the code for a call, compiled if there is none."""
+        codes = self._codes
+        if batch == 1 and "one" in codes:
+            return codes["one"]
+        if "many" not in codes:
+            self.make(batch)
+        return codes["many" if "many" in codes else "one"]
+
+    @property
+    def direct(self) -> DirectCall | None:
+        """The function for NumPy arrays, if the interpreter supports it."""
+        return next((code.direct for code in self._codes.values()), None)
+
+    @property
+    def entry(self) -> Callable[[Arguments, int, int, int], None]:
+        """The code that computes states [begin, end) of a batch."""
+        return self._code(BLOCK).entry
+
     def __call__(self, arguments: Arguments, batch: int) -> None:
         """Compute ``batch`` states; see :class:`gridgen.backends.interface.RunnableKernel`."""
         if batch <= self._undivided:
-            self.entry(arguments, 0, batch, batch)
+            self._code(batch).entry(arguments, 0, batch, batch)
         else:
             self._divide(arguments, batch)
 
     def prepare(self, arguments: Arguments, batch: int) -> Callable[[], None]:
         """Return a function that computes the same states; see ``RunnableKernel``."""
+        self.make(batch)
         if batch <= self._undivided:
-            return partial(self.entry, arguments, 0, batch, batch)
+            return partial(self._code(batch).entry, arguments, 0, batch, batch)
         return partial(self._divide, arguments, batch)
-
-    def task(self, arguments: Arguments, batch: int) -> StreamTask:
-        """Return the same states for a stream of a GPU; see ``TaskKernel``."""
-        kernel = ctypes.cast(self.entry, ctypes.c_void_p)  # type: ignore[arg-type]  # is ctypes'
-        arrays = ctypes.cast(arguments, ctypes.c_void_p)
-        task = Task(kernel, arrays, batch, self._workers.threads, BLOCK, LEAST_SHARE)
-        return StreamTask(task, arguments)
 
     def has_unit_quaternions(self, arguments: Arguments, batch: int) -> bool:
         """Return whether all quaternions have unit norm up to rounding, or are NaN."""
         threads = self._threads(batch, _CHECK)
         share = _shared(0, batch, threads)
-        self._compute(threads, share, self._code.check_parts, arguments, share)
+        self._compute(threads, share, self._code(batch).check_parts, arguments, share)
         return not share.off
 
     def _divide(self, arguments: Arguments, batch: int) -> None:
-        begin = 0
+        begin, code = 0, self._code(batch)
         if self._seconds_per_state is None:
             # Measure the time per state with the first block.
             start = perf_counter()
-            self.entry(arguments, 0, BLOCK, batch)
+            code.entry(arguments, 0, BLOCK, batch)
             self._seconds_per_state = (perf_counter() - start) / BLOCK
             begin = BLOCK
         threads = self._threads(batch - begin, self._seconds_per_state)
         start = perf_counter()
         if threads == 1:
-            self.entry(arguments, begin, batch, batch)
+            code.entry(arguments, begin, batch, batch)
         else:
             share = _shared(begin, batch, threads)
-            self._compute(threads, share, self._code.take_parts, arguments, share, batch)
+            self._compute(threads, share, code.take_parts, arguments, share, batch)
         # Use the minimum: disturbances only increase a measured time.
         seconds = (perf_counter() - start) * threads / (batch - begin)
         self._seconds_per_state = min(seconds, self._seconds_per_state)
@@ -234,7 +280,7 @@ class CpuKernel:
             take(*arguments)
         finally:
             # A single call of compiled code: Python handles no signal before it returns.
-            self._code.close(share)
+            next(iter(self._codes.values())).close(share)
 
     def _threads(self, states: int, seconds_per_state: float) -> int:
         """Return the number of threads for a number of states."""

@@ -1,4 +1,4 @@
-"""Find, identify and run the host's C++ compiler.
+"""Find, identify and run C++ compilers: the host's, and those for other machines.
 
 Generated code uses no C++ library, so any compiler works, including the ``ziglang`` wheel. If all
 code is in the cache, no process is started, and modules for processes are imported lazily.
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from gridgen.backends import eviction
 from gridgen.backends.cache import BuildCache, Part, cache_key
-from gridgen.backends.cpu.processor import processor, runs_code_of
+from gridgen.backends.cpu.processor import Machine, flags_of, processor, runs_code_of
 from gridgen.backends.interface import Sources
 from gridgen.errors import CompileError
 from gridgen.user_cache import private_folder
@@ -80,16 +80,50 @@ def _find_compiler(named: str, path: str, folder: Path) -> Compiler:
             f'${COMPILER_VARIABLE} is "{named}", which does not run as a C++ compiler: correct or '
             f"unset it, or {_INSTALL}"
         )
-    for name in _ON_PATH:
+    if compiler := _found(_ON_PATH, (), path, cache):
+        return compiler
+    raise CompileError(
+        f"no C++ compiler: ${COMPILER_VARIABLE} is not set, none of {', '.join(_ON_PATH)} is on "
+        f"the path, and the ziglang wheel is not installed; {_INSTALL}"
+    )
+
+
+def _found(
+    names: Sequence[str], of_zig: tuple[str, ...], path: str, cache: BuildCache
+) -> Compiler | None:
+    """Return the first compiler of some names on the path, else the wheel's with some flags."""
+    for name in names:
         if (found := _which(name, path)) and (compiler := _identify((found,), found, cache)):
             return compiler
     if (wheel := importlib.util.find_spec("ziglang")) is not None:
         program = str(Path(wheel.origin).with_name("zig")) if wheel.origin else None
-        if compiler := _identify((sys.executable, "-m", "ziglang", "c++"), program, cache):
-            return compiler
+        return _identify((sys.executable, "-m", "ziglang", "c++", *of_zig), program, cache)
+    return None
+
+
+def compiler_for(machine: Machine, cache: BuildCache) -> Compiler:
+    """Return the compiler for a kind of machine; for this machine's kind, ``host_compiler``.
+
+    It is ``$CXX`` if that compiles for the machine, GCC's cross compiler, or the ``ziglang`` wheel.
+
+    Raises:
+        CompileError: no compiler is available.
+    """
+    if machine.is_this:
+        return host_compiler(cache)
+    path, named = os.environ.get("PATH", ""), _words(os.environ.get(COMPILER_VARIABLE, ""))
+    if named and (target := _run((*named, "-dumpmachine"), str(cache.folder))) is not None:
+        first = machine.gnu.partition("-")[0]
+        if first and target.stdout.startswith(first):
+            if compiler := _identify(named, None, cache):
+                return compiler
+    names = (f"{machine.gnu}-g++",) if machine.gnu else ()
+    if compiler := _found(names, (f"--target={machine.zig}",), path, cache):
+        return compiler
     raise CompileError(
-        f"no C++ compiler: ${COMPILER_VARIABLE} is not set, none of {', '.join(_ON_PATH)} is on "
-        f"the path, and the ziglang wheel is not installed; {_INSTALL}"
+        f"no compiler for {machine.name}: "
+        + (f"{names[0]} is not on the path, and " if names else "")
+        + "the ziglang wheel is not installed: pip install ziglang"
     )
 
 
@@ -184,7 +218,10 @@ def _run(command: Sequence[str], store: str) -> subprocess.CompletedProcess[str]
 
 
 def host_entry(
-    build: Callable[[Compiler, str, Path], None], cache: BuildCache, **parts: Part
+    build: Callable[[Compiler, str, Path], None],
+    cache: BuildCache,
+    find: Callable[[BuildCache], Compiler] = host_compiler,
+    **parts: Part,
 ) -> Path:
     """Return a cache entry of code from the host's compiler; build it if it is absent.
 
@@ -193,6 +230,7 @@ def host_entry(
     Args:
         build: writes the entry; arguments are the compiler, the entry's key and an empty folder.
         cache: cache of the entries.
+        find:  finds the compiler.
         parts: inputs of the build except the compiler.
 
     Raises:
@@ -200,7 +238,7 @@ def host_entry(
     """
     made = cache_key(**parts)
     try:
-        compiler = host_compiler(cache)
+        compiler = find(cache)
     except CompileError:
         for entry in cache.variants(made):
             if runs_code_of(json.loads((entry / _PROCESSOR).read_bytes())):
@@ -229,6 +267,7 @@ def object_file(
     function: str,
     unit: str,
     flags: tuple[str, ...],
+    machine: Machine,
     variant: str,
     cache: BuildCache,
 ) -> Path:
@@ -236,20 +275,19 @@ def object_file(
 
     ``variant`` is the processor architecture, as in ``-march``.
     """
-    is_zig = bool(host_compiler(cache).flags)
-    kind = variant.replace("-", "_") if is_zig else variant  # Zig's spelling
-    flags = ("-c", "-fPIC", f"-march={kind}", *flags)
-    return _compiled(sources, function, unit, flags, cache, _OBJECT)
+    find = functools.partial(compiler_for, machine)
+    flags = ("-c", "-fPIC", *flags_of(variant, is_zig=bool(find(cache).flags)), *flags)
+    return _compiled(sources, function, unit, flags, cache, _OBJECT, find)
 
 
-def link(objects: Sequence[Path], library: Path, cache: BuildCache) -> None:
+def link(objects: Sequence[Path], library: Path, machine: Machine, cache: BuildCache) -> None:
     """Link object files to a shared library without C++ libraries.
 
     Raises:
         CompileError: the linker fails.
     """
-    compiler = host_compiler(cache)
-    of_linux = ("-Wl,--as-needed", "-Wl,-s") if sys.platform == "linux" else ()
+    compiler = compiler_for(machine, cache)
+    of_linux = ("-Wl,--as-needed", "-Wl,-s") if machine.system.startswith("linux") else ()
     words = (*compiler.command, *compiler.flags, "-shared", *of_linux, *map(str, objects))
     result = _run((*words, "-o", str(library)), f"{library.parent}/zig")
     if result is None or result.returncode != 0:
@@ -264,6 +302,7 @@ def _compiled(
     flags: tuple[str, ...],
     cache: BuildCache,
     name: str,
+    find: Callable[[BuildCache], Compiler] = host_compiler,
 ) -> Path:
     """Return the output file ``name`` of a translation unit in the cache."""
     used = sources.included_by(unit)
@@ -274,7 +313,7 @@ def _compiled(
 
         with tempfile.TemporaryDirectory(prefix="grid-gen-") as folder:
             _write(files, Path(folder))
-            is_native = not any(flag.startswith("-march=") for flag in flags)
+            is_native = not any(flag.startswith(("-march=", "-mcpu=")) for flag in flags)
             own = (*compiler.flags, *(compiler.native if is_native else ()))
             words = (*compiler.command, *own, *flags, f"{folder}/unit.cpp")
             store = _zig_store(entry.parent, is_zig=bool(compiler.flags))
@@ -292,7 +331,8 @@ def _compiled(
                 status=result.returncode if result else 1,
             )
 
-    return host_entry(build, cache, kind="host", files=used.digest, unit=unit, flags=flags) / name
+    parts: dict[str, Part] = {"files": used.digest, "unit": unit, "flags": flags}
+    return host_entry(build, cache, find, kind="host", **parts) / name
 
 
 def _zig_store(folder: Path, *, is_zig: bool) -> str:

@@ -10,12 +10,12 @@ import ctypes
 import functools
 import sys
 from collections.abc import Callable
-from typing import Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from gridgen.backends.cpu.units import PREFIX
-from gridgen.backends.interface import Arguments, RunnableKernel
+from gridgen.backends.cpu.units import PREFIX, States
+from gridgen.backends.interface import Arguments, FormKernel
 from gridgen.functions.types import Dtype
 
 #: Takes inputs and outputs. True: computed. Bytes: the kernel's arguments (``as_arguments``), for a
@@ -24,7 +24,7 @@ DirectCall = Callable[..., bytes | Literal[True] | None]
 
 
 @runtime_checkable
-class DirectKernel(RunnableKernel, Protocol):
+class DirectKernel(FormKernel, Protocol):
     """A compiled function that accepts NumPy arrays directly."""
 
     direct: DirectCall | None  #: the function, or None if this interpreter does not support it.
@@ -34,6 +34,8 @@ class DirectKernel(RunnableKernel, Protocol):
         """Return whether all quaternions have unit norm up to rounding, or are NaN."""
 
 
+_HEAD = object.__basicsize__  # bytes before the own fields of an object
+_read_number = ctypes.c_int64.from_address
 _FASTCALL = 0x80  # METH_FASTCALL: arguments arrive as a C array
 
 
@@ -59,6 +61,8 @@ class _Interpreter(ctypes.Structure):
         ("declined", ctypes.c_void_p),
         ("own", ctypes.c_void_p),
         ("make_bytes", ctypes.c_void_p),
+        ("one", ctypes.c_void_p),
+        ("many", ctypes.c_void_p),
     )
 
 
@@ -74,6 +78,12 @@ class _NumpyArray(ctypes.Structure):
         ("dtype", ctypes.c_void_p),
         ("flags", ctypes.c_int),
     )
+
+
+def set_entry(library: ctypes.CDLL, prefix: str, states: States, entry: Any) -> None:
+    """Set the code that the direct function of a library calls for one state, or for many."""
+    interpreter = _Interpreter.in_dll(library, f"{prefix}_interpreter")
+    setattr(interpreter, states, ctypes.cast(entry, ctypes.c_void_p).value)
 
 
 def direct_call(library: ctypes.CDLL, dtype: Dtype, prefix: str = PREFIX) -> DirectCall | None:
@@ -98,6 +108,13 @@ def direct_call(library: ctypes.CDLL, dtype: Dtype, prefix: str = PREFIX) -> Dir
     call: DirectCall = make(ctypes.byref(method), None, None)
     keep(method)  # the function has its address
     return call
+
+
+def address_of(array: np.ndarray[Any, Any]) -> int:
+    """Return the address of an array's first element; NumPy's own attributes take 4 us."""
+    if _is_supported():
+        return _read_number(id(array) + _HEAD).value
+    return int(array.__array_interface__["data"][0])
 
 
 def as_arguments(packed: bytes) -> Arguments:

@@ -1,10 +1,13 @@
-"""This machine's processor: identification, and the architectures that it supports."""
+"""This machine's processor, and the machines that code can be compiled for."""
 
 from __future__ import annotations
 
 import itertools
 import platform
+import sys
+import sysconfig
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 PROCESSORS = Path("/proc/cpuinfo")
@@ -25,31 +28,117 @@ _LEVELS: Mapping[str, frozenset[str]] = {
     "x86-64-v3": frozenset("abm avx avx2 bmi1 bmi2 f16c fma movbe xsave".split()),
     "x86-64-v4": frozenset("avx512bw avx512cd avx512dq avx512f avx512vl".split()),
 }
-_X86 = ("x86_64", "amd64")
-_ARM = ("aarch64", "arm64")
-_BASE_OF_ARM = "armv8-a"
 #: The architecture of this processor.
 NATIVE = "native"
+# Flags of GCC and of Zig for the architectures of other families, of which code uses the base.
+_BASES: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "armv8-a": (("-march=armv8-a",), "generic"),
+    "armv7-a": (
+        ("-march=armv7-a", "-mfpu=neon-vfpv4", "-mfloat-abi=hard"),
+        "generic+v7a+neon+vfp4",
+    ),
+    "rv64gc": (("-march=rv64gc",), "baseline_rv64"),
+}
 
 
-def variants() -> tuple[str, ...]:
-    """Return the architectures that this machine's compiler supports, least capable first."""
-    machine = platform.machine().lower()
-    if machine in _X86:
-        return (*_LEVELS, NATIVE)
-    return (_BASE_OF_ARM, NATIVE) if machine in _ARM else (NATIVE,)
+@dataclass(frozen=True)
+class Machine:
+    """A kind of computer that code can be compiled for.
+
+    Attributes:
+        name:       name on the command line.
+        system:     ``system()`` there.
+        machine:    ``platform.machine()`` there.
+        zig:        target of Zig, with the oldest C library that it can link.
+        gnu:        prefix of GCC's commands; empty where only Zig is offered.
+        processors: its architectures, least capable first.
+    """
+
+    name: str
+    system: str
+    machine: str
+    zig: str
+    gnu: str
+    processors: tuple[str, ...]
+
+    @property
+    def suffix(self) -> str:
+        """Ending of the file of a shared library."""
+        return ".dylib" if self.system == "darwin" else ".so"
+
+    @property
+    def is_this(self) -> bool:
+        """Whether this computer is of the kind."""
+        return (self.system, self.machine) == (system(), platform.machine())
+
+
+_ARM, _OLD_ARM, _RISC = ("armv8-a",), ("armv7-a",), ("rv64gc",)
+_X86 = tuple(_LEVELS)
+#: The machines by name.
+MACHINES = {
+    machine.name: machine
+    for machine in (
+        Machine(
+            "x86_64-linux", "linux", "x86_64", "x86_64-linux-gnu.2.17", "x86_64-linux-gnu", _X86
+        ),
+        Machine("x86_64-linux-musl", "linux-musl", "x86_64", "x86_64-linux-musl", "", _X86),
+        Machine(
+            "aarch64-linux", "linux", "aarch64", "aarch64-linux-gnu.2.17", "aarch64-linux-gnu", _ARM
+        ),
+        Machine("aarch64-linux-musl", "linux-musl", "aarch64", "aarch64-linux-musl", "", _ARM),
+        Machine(
+            "armv7-linux",
+            "linux",
+            "armv7l",
+            "arm-linux-gnueabihf.2.17",
+            "arm-linux-gnueabihf",
+            _OLD_ARM,
+        ),
+        Machine(
+            "riscv64-linux",
+            "linux",
+            "riscv64",
+            "riscv64-linux-gnu.2.27",
+            "riscv64-linux-gnu",
+            _RISC,
+        ),
+        Machine("aarch64-macos", "darwin", "arm64", "aarch64-macos.11.0", "", _ARM),
+    )
+}
+
+
+def system() -> str:
+    """Return this system, as ``sys.platform``; with another C library than GNU's, with its name."""
+    has_musl = "musl" in str(sysconfig.get_config_var("SOABI"))
+    return f"{sys.platform}-musl" if has_musl else sys.platform
+
+
+def this_machine() -> Machine:
+    """Return the kind of this computer."""
+    for machine in MACHINES.values():
+        if machine.is_this:
+            return machine
+    return Machine(NATIVE, system(), platform.machine(), "", "", ())
+
+
+def flags_of(variant: str, *, is_zig: bool) -> tuple[str, ...]:
+    """Return the compiler flags of an architecture."""
+    if variant in _BASES:
+        of_gnu, of_zig = _BASES[variant]
+        return (f"-mcpu={of_zig}",) if is_zig else of_gnu
+    return (f"-march={variant.replace('-', '_') if is_zig else variant}",)  # Zig's spelling
 
 
 def lacks(variant: str) -> tuple[str, ...] | None:
     """Return the instructions of an architecture that this processor lacks.
 
     Args:
-        variant: one of ``variants``, except ``native``.
+        variant: an architecture of this machine, except ``native``.
 
     Returns:
         Names of instructions; ``None`` if the system does not report the processor's features.
     """
-    if variant == _BASE_OF_ARM:
+    if variant in _BASES:
         return ()
     here = processor()
     if here is None:

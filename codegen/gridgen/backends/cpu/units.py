@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal, TypeAlias
 
 from gridgen.backends.interface import SCALARS, only
 from gridgen.functions.types import Dtype
@@ -23,6 +24,9 @@ FLAGS = ("-std=c++17", *LIBRARY_FLAGS)
 
 # Batches are divided at multiples of this number of states: whole SIMD packs and cache lines.
 BLOCK = 64
+#: The states that code is for: one, in scalar registers, or many, in SIMD packs. The results have
+#: the same bits.
+States: TypeAlias = Literal["one", "many"]
 #: Symbol prefix of a unit with one function.
 PREFIX = "gridgen"
 #: Suffixes of C functions.
@@ -43,15 +47,26 @@ def library_unit(robot: str, function: str, dtype: Dtype, *, is_over_time: bool)
         dtype:        element type.
         is_over_time: whether the function is a rollout, which has no C interface.
     """
-    unit = translation_unit(robot, function, dtype, symbol(robot, function, dtype))
+    unit = translation_unit(robot, function, dtype, None, symbol(robot, function, dtype))
     if is_over_time:
         return unit
     return f'{unit}\n#define GRIDGEN_ONLY_{SUFFIXES[dtype].upper()}\n#include "{robot}.cpp"\n'
 
 
-def translation_unit(robot: str, function: str, dtype: Dtype, prefix: str = PREFIX) -> str:
-    """Return the translation unit that instantiates one function of a module."""
+def translation_unit(
+    robot: str, function: str, dtype: Dtype, states: States | None, prefix: str = PREFIX
+) -> str:
+    """Return the translation unit that instantiates one function of a module.
+
+    ``states`` is ``None`` for both codes: the number of states selects one.
+    """
     kernel, scalar = f"::{robot}::simd::{function}", SCALARS[dtype]
+    entry = f"{kernel}<{scalar}{f', {scalar}' * (states == 'one')}>(arrays, begin, end, batch);"
+    if states is None:
+        entry = (
+            f"if (end - begin == 1) {kernel}<{scalar}, {scalar}>(arrays, begin, end, batch);\n"
+            f"    else {entry}"
+        )
     traits = f"::{robot}::{function}_traits"
     first, second = only(function)
     return f"""\
@@ -66,7 +81,7 @@ gridgen::Interpreter {prefix}_interpreter;
 
 GRIDGEN_EXPORT void {prefix}_entry(const gridgen::Array* arrays, long long begin, long long end,
                                  long long batch) {{
-    {kernel}<{scalar}>(arrays, begin, end, batch);
+    {entry}
 }}
 
 GRIDGEN_EXPORT void {prefix}_take_parts(const gridgen::Array* arrays, gridgen::Share* share,
@@ -97,6 +112,6 @@ GRIDGEN_EXPORT int* {prefix}_not_converged() {{ return &gridgen::not_converged; 
 
 GRIDGEN_EXPORT void* {prefix}_call(void*, void* const* objects, long long given) {{
     return gridgen::call<{scalar}, {traits}>(
-        {prefix}_interpreter, {BLOCK}, {prefix}_entry, objects, given);
+        {prefix}_interpreter, {BLOCK}, objects, given);
 }}
 """

@@ -67,6 +67,7 @@ class CudaBackend(Backend):
         function: str,
         dtype: Dtype,
         launch: AnyLaunch = THREAD_SCHEDULE,
+        batch: int = 0,
     ) -> RunnableKernel:
         """Return ``function`` of the module, compiled for ``dtype``.
 

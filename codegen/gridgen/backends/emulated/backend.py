@@ -61,6 +61,7 @@ class EmulatedBackend(Backend):
         function: str,
         dtype: Dtype,
         launch: AnyLaunch = THREAD_SCHEDULE,
+        batch: int = 0,
     ) -> RunnableKernel:
         """Return ``function`` of the module, compiled for ``dtype``.
 

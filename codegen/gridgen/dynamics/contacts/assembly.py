@@ -15,9 +15,10 @@ from gridgen.dynamics.contacts.softness import Spring, softness_of, weights
 from gridgen.dynamics.contacts.touching import Touch, touches
 from gridgen.dynamics.kinematics import BodyMotion, base_motion
 from gridgen.dynamics.state import Numbers, State
-from gridgen.model.kinematic_tree import KinematicTree
-from gridgen.model.soft import LEAST_FRICTION, Contact, ShapeKind, Softness, Solid
+from gridgen.model.kinematic_tree import Body, KinematicTree
+from gridgen.model.soft import LEAST_FRICTION, Contact, JointSoftness, ShapeKind, Softness, Solid
 from gridgen.symbolic.branches import Branches
+from gridgen.symbolic.rotations import at_least, rotation_vector
 from gridgen.symbolic.scalars import Scalar
 from gridgen.symbolic.spatial import (
     add,
@@ -133,12 +134,12 @@ class SoftConstraints:
         for body in self._robot.bodies:
             if body.friction and not body.mimics:
                 spring = self._spring(softness_of(self._tree, body.joint).friction)
-                velocity = body.v_index
                 impedance = spring.impedance(self._scalars.constant(0.0))
-                weight = self._weights.velocities[velocity]
-                R = self._scalars.constant(weight) * ((1.0 - impedance) / impedance)
-                offset = spring.damping * self._qd[velocity]
-                rows.append(Row(velocity, 1.0, offset, 1.0 / R, body.friction, R))
+                for j in range(body.v_index, body.v_index + body.nv):
+                    weight = self._scalars.constant(self._weights.velocities[j])
+                    R = weight * ((1.0 - impedance) / impedance)
+                    offset = spring.damping * self._qd[j]
+                    rows.append(Row((j,), (1.0,), offset, 1.0 / R, body.friction, R))
         return rows
 
     def _spring(self, softness: Softness) -> Spring:
@@ -148,9 +149,11 @@ class SoftConstraints:
         """Return the rows of limits: the nearer one of a joint, or both if they are close."""
         tree, scalars, rows = self._tree, self._scalars, []
         for body in tree.bodies:
+            own = softness_of(tree, body.joint)
+            if body.max_angle < math.inf:
+                rows.append(self._limited_angle(body, own))
             if body.nv != 1 or body.mimics:
                 continue
-            own = softness_of(tree, body.joint)
             low, high = tree.lower_limits[body.q_index], tree.upper_limits[body.q_index]
             ends = [
                 (bound, sign) for bound, sign in ((low, 1.0), (high, -1.0)) if math.isfinite(bound)
@@ -169,8 +172,24 @@ class SoftConstraints:
                     sign * self._qd[body.v_index],
                     scalars.constant(self._weights.velocities[body.v_index]),
                 )
-                rows.append(Row(body.v_index, sign, offset, D))
+                rows.append(Row((body.v_index,), (sign,), offset, D))
         return rows
+
+    def _limited_angle(self, body: Body, own: JointSoftness) -> Row:
+        """Return the row of a limit of the angle of a ball joint's rotation."""
+        scalars, first = self._scalars, body.q_index
+        x, y, z, w = (self._q[first + k] for k in range(4))
+        turn, found = rotation_vector((x, y, z, w), scalars)
+        angle = scalars.sqrt(at_least(found.square, TINY, scalars))
+        axis = scale(-1.0 / angle, turn)
+        velocities = range(body.v_index, body.v_index + 3)
+        D, offset = self._acting(
+            own.limit,
+            scalars.constant(body.max_angle - own.margin) - angle,
+            dot(axis, [self._qd[j] for j in velocities]),
+            scalars.constant(self._weights.velocities[body.v_index]),
+        )
+        return Row(velocities, axis, offset, D)
 
     def _acting(
         self, softness: Softness, distance: Scalar, rate: Scalar, weight: Scalar

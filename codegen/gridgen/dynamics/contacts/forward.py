@@ -239,7 +239,8 @@ def _slowed(state: State, own: State, found: Solution, dt: Scalar) -> list[Scala
 def contact_rk4(state: State, tau: Numbers, dt: Scalar) -> tuple[list[Scalar], list[Scalar]]:
     """Return the state after a step of MuJoCo's Runge-Kutta method of order four.
 
-    Free joints move along paths in the world and rotation vectors in the body's axes.
+    Free joints move along paths in the world; they and ball joints along rotation vectors in the
+    body's axes.
     """
     first, half = in_world(state, state.qd), 0.5 * dt
     velocity, velocities, rates = first, [first], [_rates_in_world(state, tau)]
@@ -261,10 +262,12 @@ def contact_rk4(state: State, tau: Numbers, dt: Scalar) -> tuple[list[Scalar], l
 
 
 def _rates_of_paths(state: State, along: Numbers, velocity: Numbers) -> list[Scalar]:
-    """Return velocities with the rates of the rotation vectors of free joints after a path."""
+    """Return velocities with the rates of the joints' rotation vectors after a path."""
     rates = [*velocity]
-    for body in _free(state):
-        at = body.v_index + 3
+    for body in state.tree.bodies:
+        if body.joint_type.quaternion is None:
+            continue
+        at = body.v_index + body.nv - 3
         u, w = tuple(along[at : at + 3]), tuple(velocity[at : at + 3])
         once, square, factor = cross(u, w), dot(u, u), state.scalars.constant(_ROTATION[-1])
         for coefficient in _ROTATION[-2::-1]:

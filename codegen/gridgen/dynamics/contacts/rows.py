@@ -15,19 +15,19 @@ TINY = 1e-30
 
 @dataclass
 class Row:
-    """A constraint on one velocity: a limit or dry friction.
+    """A constraint on a joint: a limit, or dry friction of one velocity.
 
     Attributes:
-        velocity: index of the velocity.
-        sign:     its factor in the row.
+        velocities: indices of the joint's velocities.
+        factors:  of the velocities; 1 or -1 if there is one.
         offset:   -aref.
         D:        inverse regularizer; zero where the constraint does not act.
         loss:     most force of dry friction; ``None`` for a limit.
         R:        regularizer of dry friction.
     """
 
-    velocity: int
-    sign: Scalar
+    velocities: Sequence[int]
+    factors: Sequence[Scalar]
     offset: Scalar
     D: Scalar
     loss: float | None = None
@@ -40,15 +40,23 @@ class Row:
 
     def rates(self, v: Sequence[Scalar]) -> list[Scalar]:
         """Return J v."""
-        return [self.sign * v[self.velocity]]
+        return [dot(self.factors, [v[j] for j in self.velocities])]
 
     def add_torques(self, total: list[Scalar], forces: Sequence[Scalar]) -> None:
         """Add J^T f to joint torques."""
-        total[self.velocity] = total[self.velocity] + self.sign * forces[0]
+        for j, factor in zip(self.velocities, self.factors, strict=True):
+            total[j] = total[j] + factor * forces[0]
 
     def add_stiffness(self, H: Rows, stiffness: Rows) -> None:
         """Add J^T C J to the lower triangle of a matrix."""
-        H[self.velocity][self.velocity] = H[self.velocity][self.velocity] + stiffness[0][0]
+        if len(self.velocities) == 1:
+            (j,) = self.velocities
+            H[j][j] = H[j][j] + stiffness[0][0]
+            return
+        for at, i in enumerate(self.velocities):
+            pulled = stiffness[0][0] * self.factors[at]
+            for j, factor in zip(self.velocities[: at + 1], self.factors, strict=False):
+                H[i][j] = H[i][j] + pulled * factor
 
     def response(self, residuals: Sequence[Scalar], scalars: Scalars) -> tuple[list[Scalar], Rows]:
         """Return the forces and the stiffness C at residuals J a - aref."""

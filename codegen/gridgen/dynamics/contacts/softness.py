@@ -41,16 +41,16 @@ def weights(tree: KinematicTree) -> Weights:
     """Compute MuJoCo's ``dof_invweight0`` and ``body_invweight0`` of a robot."""
     q = [0.0] * tree.nq
     for body in tree.bodies:
-        if body.joint_type.quaternion is not None:
-            q[body.q_index + body.joint_type.quaternion + 3] = 1.0
-        elif not body.mimics and body.nq == 1:
+        if body.nq > 1:
+            q[body.q_index : body.q_index + body.nq] = body.joint_type.neutral
+        elif not body.mimics:
             q[body.q_index] = softness_of(tree, body.joint).reference
     own = {name: np.ravel(values).tolist() for name, values in tree.parameters.items()}
     state = State(tree, FloatScalars(), q, given=own)
     inverse = np.linalg.inv(np.array(mass_matrix(state), float))
     diagonal = inverse.diagonal().copy()
     for body in tree.bodies:
-        for k in range(0, body.nv, 3) if body.nv == 6 else ():
+        for k in range(0, body.nv - 1, 3):  # those of one triple are equal
             at = slice(body.v_index + k, body.v_index + k + 3)
             diagonal[at] = diagonal[at].mean()
     frame = Constraints(state)

@@ -94,7 +94,7 @@ def _known_number(operation: Operation, dtype: Dtype) -> int:
         )
     code = ctypes.CDLL(str(library))
     places = {name: i for i, name in enumerate(record.inputs)}
-    quaternions = [joint.quaternion.start for joint in module.description.space.free]
+    quaternions = [joint.quaternion.start for joint in module.description.space.turning]
     kernel = _Kernel(
         number=number,
         entry=_address(code[f"{prefix}_entry"]),

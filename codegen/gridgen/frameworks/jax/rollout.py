@@ -52,7 +52,7 @@ def _stepped(
 
 def _normalized(space: ConfigurationSpace, q: Any, _: Any) -> Any:
     """Return the initial positions with unit quaternions, whose norm has no derivative."""
-    for joint in space.free:
+    for joint in space.turning:
         turn = q[..., joint.quaternion]
         square = (turn**2).sum(axis=-1, keepdims=True)
         unit = turn / jnp.sqrt(square)

@@ -24,7 +24,7 @@ class Assembly:
         source: name of the model in messages.
         contact_model: soft constraints.
         actuators: in the form of the option.
-        springs: stiffness and position without force of joints.
+        springs: stiffness and coordinates without force of joints.
         mocap: links that the simulator moves relative to the root.
     """
 
@@ -35,7 +35,7 @@ class Assembly:
     oddities: list[Oddity] = field(default_factory=list)
     contact_model: ContactModel = NO_CONTACTS
     actuators: Sequence[Mapping[str, Any]] = ()
-    springs: dict[str, tuple[float, float]] = field(default_factory=dict)
+    springs: dict[str, tuple[float, tuple[float, ...]]] = field(default_factory=dict)
     mocap: Sequence[str] = ()
     _taken: set[tuple[str, str]] = field(default_factory=set)
 

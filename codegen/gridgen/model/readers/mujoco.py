@@ -56,6 +56,9 @@ from gridgen.naming import show
 FREE, BALL, SLIDE, HINGE = range(4)
 """MuJoCo's joint types (mjtJoint)."""
 
+VELOCITIES = {FREE: 6, BALL: 3}
+"""Velocities of types that have several."""
+
 CONNECT, WELD, JOINTS = range(3)
 """MuJoCo's types of equality constraints (mjtEq) that are read."""
 
@@ -140,14 +143,14 @@ def from_model(
 ) -> RobotDescription:
     """Read a ``mujoco.MjModel``.
 
-    The description contains bodies, inertias, and hinge, slide and free joints in MuJoCo's order,
-    with their limits, armature, damping and friction. It includes armature and damping of
+    The description contains bodies, inertias, and hinge, slide, ball and free joints in MuJoCo's
+    order, with their limits, armature, damping and friction. It includes armature and damping of
     actuators on joints. Equality constraints of bodies, sites and joints become constraints, whose
     stabilization is ``solref``. Contacts, tendons, actuator forces and springs are ignored with a
     warning, since forces are arguments of functions.
 
     Raises:
-        ModelError: the model has a ball joint, a flex, a free joint with translational armature,
+        ModelError: the model has a flex, a free joint with translational armature,
             armature that acts on no joint, damping that is a polynomial of the velocity, or more
             than ``most_bodies`` joints. An equality of joints is a polynomial of degree 2.
         UrdfError:  names or inertias are invalid.
@@ -227,7 +230,7 @@ class _Reader:
                 squared = float(model.actuator_gear[at, 0]) ** 2
                 joint = model.actuator_trnid[index, 0]
                 first = model.jnt_dofadr[joint]
-                moved = slice(first, first + (6 if model.jnt_type[joint] == FREE else 1))
+                moved = slice(first, first + VELOCITIES.get(int(model.jnt_type[joint]), 1))
                 armature[moved] += squared * own
                 damping[moved] += squared * loss
         frictionless = self.is_disabled("FRICTIONLOSS", "CONSTRAINT")
@@ -247,7 +250,7 @@ class _Reader:
         first, count = model.body_jntadr[index], model.body_jntnum[index]
         at = ZERO  # position of the last link, in the axes of the body
         for joint in range(first, first + count):
-            rotates = model.jnt_type[joint] not in (SLIDE, FREE)
+            rotates = model.jnt_type[joint] in (HINGE, BALL)
             anchor = _vector(model.jnt_pos[joint]) if rotates else ZERO
             last = joint == first + count - 1 and anchor == ZERO
             name = self.made.name("joint", model.joint(joint).name or f"joint{joint}")
@@ -268,9 +271,6 @@ class _Reader:
         model = self.model
         kind, v = model.jnt_type[index], model.jnt_dofadr[index]
         where = f"joint {show(name)}"
-        if kind == BALL:
-            advice = "make it three hinges, or a free joint"
-            raise self.refused(where, "is a ball joint, which gridgen does not support", advice)
         if not self.is_disabled("SPRING", "PASSIVE"):
             self.spring(index, name, where)
         if kind == FREE:
@@ -293,11 +293,11 @@ class _Reader:
         if self.is_polynomial("dof", v):
             raise self.polynomial(where)
         axis = unit(_vector(model.jnt_axis[index]))
-        reference = float(model.qpos0[model.jnt_qposadr[index]])
-        armature = float(self.armature[v])
+        reference = 0.0 if kind == BALL else float(model.qpos0[model.jnt_qposadr[index]])
+        armature = self.armature[v : v + VELOCITIES.get(int(kind), 1)].tolist()
         return Joint(
             name,
-            "revolute" if kind == HINGE else "prismatic",
+            {HINGE: "revolute", SLIDE: "prismatic", BALL: "ball"}[int(kind)],
             parent,
             link,
             origin @ _displacement(kind, axis, -reference),
@@ -305,7 +305,7 @@ class _Reader:
             self.limits(index),
             damping=float(self.damping[v]),
             friction=float(self.friction[v]),
-            armature=(armature,) if armature else (),
+            armature=tuple(armature) if any(armature) else (),
         )
 
     def spring(self, index: int, name: str, where: str) -> None:
@@ -314,8 +314,12 @@ class _Reader:
         bends = [self.newer(f"jnt_{field}", index) for field in ("stiffnesspoly", "springyield")]
         is_linear = model.jnt_type[index] != FREE and not np.any(np.hstack(bends))
         if stiffness and is_linear:
-            rest = float(model.qpos_spring[model.jnt_qposadr[index]])
-            self.made.springs[name] = stiffness, rest
+            first = model.jnt_qposadr[index]
+            rest = [model.qpos_spring[first]]
+            if model.jnt_type[index] == BALL:
+                w, *turn = model.qpos_spring[first : first + 4]
+                rest = [*turn, w]
+            self.made.springs[name] = stiffness, tuple(map(float, rest))
         elif stiffness or np.any(bends[0]):
             problem = "is free or nonlinear and has a spring, which gridgen ignores"
             self.made.note(where, problem, "add its torque or force to tau")
@@ -338,6 +342,8 @@ class _Reader:
         """Return the limits of a joint, infinite where it has none."""
         model = self.model
         lower, upper = model.jnt_range[index].tolist()
+        if model.jnt_type[index] == BALL:
+            lower, upper = -math.inf, max(lower, upper)
         if not model.jnt_limited[index] or self.is_disabled("LIMIT", "CONSTRAINT"):
             lower, upper = -math.inf, math.inf
         effort = math.inf

@@ -46,6 +46,13 @@ CHAINS = {
 }
 """Joints that expand to a chain of one-coordinate joints, and their axes."""
 
+SEVERAL = {
+    "JointModelFreeFlyer": "floating",
+    "JointModelPlanar": "planar",
+    "JointModelSpherical": "ball",
+}
+"""Joints with several velocities, and their kinds in a description."""
+
 _OFFSETS = ("constraint_offset", "constraint_velocity", "constraint_acceleration")
 CONSTRAINTS = {
     "RigidConstraintModel": (
@@ -74,7 +81,7 @@ def from_model(source: Any) -> RobotDescription:
     unbounded joint has one coordinate (an angle) and a planar joint three.
 
     Raises:
-        ModelError: a joint type is not supported (spherical, composite), or a constraint.
+        ModelError: a joint type is not supported (composite), or a constraint.
         UrdfError:  names or inertias are invalid.
     """
     model, *lists = source if isinstance(source, tuple) else (source,)
@@ -173,13 +180,15 @@ class _Reader:
             leader = str(self.model.names[self.model.mimicked_joints[followed]])
             mimic = joint.extract()
             return replace(one, mimic=Mimic(leader, float(mimic.scaling), float(mimic.offset)))
-        if kind not in ("floating", "planar"):
+        if kind not in ("floating", "planar", "ball"):
             return replace(one, **self.of_coordinate(joint, 0))
         velocities = slice(joint.idx_v, joint.idx_v + joint.nv)
+        own = self.model.armature[velocities].tolist()
+        if kind == "ball":
+            return replace(one, **self.of_ball(name, joint, own))
         if np.any(self.model.damping[velocities]) or np.any(self.model.friction[velocities]):
             problem = f"is {kind} and has damping or friction, which gridgen ignores"
             self.made.note(f"joint {show(name)}", problem, "add its force to tau")
-        own = self.model.armature[velocities].tolist()
         if kind == "planar" and any(own):
             raise self.refused(name, "is planar and has armature", "set its armature to zero")
         return replace(one, armature=tuple(own) if any(own) else ())
@@ -187,8 +196,8 @@ class _Reader:
     def kind(self, name: str, joint: Any) -> tuple[str, Vector3, float]:
         """Return the description's kind of a joint, its axis and its pitch [m/rad]."""
         what = joint.shortname()
-        if what in ("JointModelFreeFlyer", "JointModelPlanar"):
-            return ("floating" if what == "JointModelFreeFlyer" else "planar"), AXES["z"], 0.0
+        if what in SEVERAL:
+            return SEVERAL[what], AXES["z"], 0.0
         if joint.nvExtended != 1 or what == "JointModelComposite":
             advice = "build it from joints with one coordinate"
             raise self.refused(name, f"is a {what}, which gridgen does not support", advice)
@@ -211,6 +220,15 @@ class _Reader:
         if linear.any():
             return "helical", axis, float(linear @ angular)
         return ("continuous" if joint.nq == 2 else "revolute"), axis, 0.0
+
+    def of_ball(self, name: str, joint: Any, armature: Sequence[float]) -> dict[str, Any]:
+        """Return limits, damping and friction of a ball joint, the same about all axes."""
+        own = {"armature": tuple(armature) if any(armature) else ()}
+        found = [{**self.of_coordinate(joint, k), **own} for k in range(3)]
+        if any(one != found[0] for one in found):
+            problem = "is a ball joint with different limits, damping or friction about its axes"
+            raise self.refused(name, problem, "give the same to all")
+        return found[0]
 
     def of_coordinate(self, joint: Any, k: int) -> dict[str, Any]:
         """Return limits, damping, friction and armature of a joint's coordinate ``k``."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gridgen.backends.cpu.direct import address_of
 from gridgen.errors import DeviceError, DtypeError, ShapeError
 from gridgen.functions.types import Array, Dtype
 from gridgen.kernel import Shape
@@ -53,7 +54,7 @@ def check_like(
 def address(array: Array) -> int:
     """Return the address of an array's first element."""
     if isinstance(array, np.ndarray):
-        return int(array.__array_interface__["data"][0])
+        return address_of(array)
     return int(array.data.ptr)
 
 

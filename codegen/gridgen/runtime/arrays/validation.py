@@ -6,6 +6,8 @@ device.
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -60,7 +62,7 @@ def acceptance(
         kind = ARRAYS[name]
         if (rule := RULES.get(kind.numbers)) is not None:
             tests.append((i, name, rule.accepts))
-        elif unit_quaternions and robot.space.free and kind.is_configuration:
+        elif unit_quaternions and robot.space.turning and kind.is_configuration:
             tests.append((i, name, _has_unit_quaternions))
 
     def are_accepted(values: Sequence[Any]) -> bool:
@@ -93,60 +95,77 @@ def _has_unit_quaternions(robot: RobotRecord, name: str, q: Numbers) -> bool:
 
 # -- the rules --------------------------------------------------------------------------------
 
-# Numbers that are invalid one by one: which, what valid ones are, and the class of the error.
-_RANGES: Mapping[str, tuple[Callable[[Numbers], Numbers], str, type[GridGenError]]] = {
+# Numbers that are valid one by one: which, what they are, and the class of the error.
+_RANGES: Mapping[str, tuple[Callable[[Any], Any], str, type[GridGenError]]] = {
     "0 or 1": (
-        lambda x: (x != 0.0) & (x != 1.0),
+        lambda x: (x == 0.0) | (x == 1.0),
         "1 for a constraint that holds, 0 for one that does not",
         ParameterError,
     ),
-    "0 or more": (
-        lambda x: ~((x >= 0.0) & (x < np.inf)),
-        "finite numbers, 0 or more",
-        ParameterError,
-    ),
-    "0 to 1": (lambda x: ~((x >= 0.0) & (x <= 1.0)), "numbers from 0 to 1", ParameterError),
-    "positive": (lambda x: ~((x > 0.0) & (x < np.inf)), "positive finite numbers", ParameterError),
-    "softness": (lambda x: ~((x > 0.0) & (x < np.inf)), "a positive finite number", OptionError),
+    "0 or more": (lambda x: (x >= 0.0) & (x < np.inf), "finite numbers, 0 or more", ParameterError),
+    "0 to 1": (lambda x: (x >= 0.0) & (x <= 1.0), "numbers from 0 to 1", ParameterError),
+    "positive": (lambda x: (x > 0.0) & (x < np.inf), "positive finite numbers", ParameterError),
+    "softness": (lambda x: (x > 0.0) & (x < np.inf), "a positive finite number", OptionError),
     "factors": (
-        lambda x: ~((x >= 0.0) & (x < np.inf)) | (not x.any()),
+        lambda x: (x >= 0.0) & (x < np.inf),
         "finite factors, 0 or more, and one above 0",
         ParameterError,
     ),
 }
+# Up to this size, a loop over Python's numbers takes a quarter of the time of NumPy's functions.
+_FEW = 8
 
 
 def _in_range(kind: str) -> Rule:
-    wrong, valid, error = _RANGES[kind]
+    valid, words, error = _RANGES[kind]
+    needs_some = kind == "factors"
+
+    def wrong(numbers: Numbers) -> Numbers:
+        found: Numbers = ~valid(numbers)
+        return found | (not numbers.any()) if needs_some else found
 
     def accepts(_: RobotRecord, name: str, numbers: Numbers) -> bool:
-        return numbers.dtype.kind == "f" and not wrong(numbers).any()
+        if numbers.dtype.kind != "f":
+            return False
+        if numbers.size > _FEW:
+            return not wrong(numbers).any()
+        few = numbers.ravel().tolist()
+        return all(map(valid, few)) and (not needs_some or any(few))
 
     def check(_: RobotRecord, name: str, numbers: Numbers) -> None:
         if (bad := numbers[wrong(numbers)]).size:
-            raise error(f"{name} has {bad.flat[0]}; give {valid}")
+            raise error(f"{name} has {bad.flat[0]}; give {words}")
 
     return Rule(accepts, check)
+
+
+def _pose_errors(numbers: Any) -> tuple[Any, ...]:
+    """Return the errors of homogeneous transforms, of arrays or numbers [row][column]."""
+    (ax, ay, az, _), (bx, by, bz, _), (cx, cy, cz, _), (dx, dy, dz, dw) = numbers
+    # The third row of a rotation is the cross product of two orthonormal ones.
+    return (
+        *(ay * bz - az * by - cx, az * bx - ax * bz - cy, ax * by - ay * bx - cz),
+        *(ax * ax + ay * ay + az * az - 1, bx * bx + by * by + bz * bz - 1),
+        *(ax * bx + ay * by + az * bz, dx, dy, dz, dw - 1),
+    )
 
 
 def _no_poses(poses: Numbers) -> NDArray[np.bool_]:
     """Return which transforms (..., 4, 4) are none; NaN and infinity are accepted."""
     if poses.shape[-2:] != (4, 4):  # an error of its own
         return np.zeros((), bool)
-    (ax, ay, az), (bx, by, bz), (cx, cy, cz) = (
-        [poses[..., i, j] for j in range(3)] for i in range(3)
-    )
     with np.errstate(all="ignore"):
-        off = np.abs(poses[..., 3, :] - (0.0, 0.0, 0.0, 1.0)).max(axis=-1)
-        # The third row of a rotation is the cross product of two orthonormal ones.
-        for error in (
-            *(ay * bz - az * by - cx, az * bx - ax * bz - cy, ax * by - ay * bx - cz),
-            *(ax * ax + ay * ay + az * az - 1, bx * bx + by * by + bz * bz - 1),
-            ax * bx + ay * by + az * bz,
-        ):
-            off = np.maximum(off, np.abs(error))
+        errors = _pose_errors(np.moveaxis(poses, (-2, -1), (0, 1)))
+        off = functools.reduce(np.maximum, map(np.abs, errors))
         found: NDArray[np.bool_] = (off > POSE_TOLERANCE) & np.isfinite(off)
     return found
+
+
+def _are_poses(poses: Numbers) -> bool:
+    if poses.size != 16 or poses.shape[-2:] != (4, 4):
+        return not _no_poses(poses).any()
+    sizes = [*map(abs, _pose_errors(poses.reshape(4, 4).tolist()))]  # one: as of few numbers
+    return max(sizes) <= POSE_TOLERANCE or not math.isfinite(sum(sizes))
 
 
 def _check_poses(name: str, poses: Numbers) -> None:
@@ -163,7 +182,7 @@ def _check_poses(name: str, poses: Numbers) -> None:
 RULES: Mapping[str, Rule] = {
     **{kind: _in_range(kind) for kind in _RANGES},
     "poses": Rule(
-        lambda _, name, poses: not _no_poses(poses).any(),
+        lambda _, name, poses: _are_poses(poses),
         lambda _, name, poses: _check_poses(name, poses),
     ),
     "bodies": Rule(

@@ -158,11 +158,13 @@ class Binder:
         general, q = partial(self._validated, call, backend), call.q
         if is_streamed(call.arrays, self._evaluator.compiled.target(q, backend)):
             return general, None
-        compiled, robot = self._evaluator.compiled.find(call.kernel, q, backend), self._description
+        robot = self._description
+        compiled = self._evaluator.compiled.find(call.kernel, q, backend, call.states)
         direct, scratch = compiled.direct, None
         tests: list[Callable[[], bool]] = []
         is_at_once = False
         if direct and direct.direct and call.states <= direct.at_once:
+            direct.make(call.states)
             launch: Callable[[], object] = partial(direct.direct, *call.arrays)
             is_at_once = True
         else:
@@ -172,7 +174,7 @@ class Binder:
             parts = [*compiled.chunks(numbers, call.states, q.dtype.itemsize, scratch)]
             launches = [compiled.kernel.prepare(*part) for part in parts]
             launch = launches[0] if len(launches) == 1 else partial(_in_turn, launches)
-            if direct and robot.space.free:
+            if direct and robot.space.turning:
                 tests.append(partial(direct.has_unit_quaternions, *parts[0]))
         if on_gpu(q):
             return launch, scratch
@@ -195,8 +197,6 @@ class Binder:
 
 # Evaluations without a bound form, with the error message.
 _UNBOUND: Mapping[Evaluation, str] = {
-    "hybrid": 'schedule is "hybrid", whose halves are computed by two processors and which cannot '
-    "be bound: call the function, or bind another schedule",
     "frames": "the module's only kernel is for all frames, and a bound call makes no copies: "
     "omit frames, or use gridgen.load()",
 }

@@ -102,14 +102,15 @@ class CompiledKernels:
         planner: selects launches.
 
     Attributes:
-        not_converged: flags that kernels set if their iterations ended early; none after a warning.
+        not_converged: the flags of kernels, set if their iterations ended early; none after a
+                       warning.
     """
 
     def __init__(self, module: Module, backend: str, planner: Planner) -> None:
         check_choice("backend", backend, BACKENDS)
         self._module, self._backend, self._planner = module, backend, planner
         self._found: dict[tuple[str, Any, str], Compiled] = {}
-        self.not_converged: list[ctypes.c_int] = []
+        self.not_converged: list[list[ctypes.c_int]] = []
         self._has_warned = False
 
     def forget(self) -> None:
@@ -122,8 +123,10 @@ class CompiledKernels:
         check_choice("backend", chosen, BACKENDS)
         return target_for(memory_of(q)) if chosen == "auto" else TARGETS[chosen]
 
-    def find(self, record: Kernel, q: Array, backend_name: str | None) -> Compiled:
+    def find(self, record: Kernel, q: Array, backend_name: str | None, batch: int = 0) -> Compiled:
         """Return the kernel for ``q``, an adopted array, compiled when necessary.
+
+        ``batch`` is the number of states of the call, 0 if unknown.
 
         Raises:
             OptionError: the backend does not exist.
@@ -134,11 +137,10 @@ class CompiledKernels:
         key = record.name, q.dtype, target.name
         found = self._found.get(key)
         if found is None:
-            kernel = self._compile(record, q, target)
-            flag: ctypes.c_int | None = getattr(kernel, "not_converged", None)
-            if "tolerance" in record.inputs and flag is not None and not self._has_warned:
-                flag.value = 0
-                self.not_converged.append(flag)
+            kernel = self._compile(record, q, target, batch)
+            flags: list[ctypes.c_int] | None = getattr(kernel, "not_converged", None)
+            if "tolerance" in record.inputs and flags is not None and not self._has_warned:
+                self.not_converged.append(flags)
             has_room = record.team is None and target.teams
             numbers = self._module.sources(record).room.get(record.name, 0) if has_room else 0
             found = self._found[key] = Compiled(kernel, record, numbers, has_room)
@@ -146,7 +148,7 @@ class CompiledKernels:
 
     def warn_if_not_converged(self) -> None:
         """Warn, once, if the iterations of a kernel ended before all states had converged."""
-        if any(flag.value for flag in self.not_converged):
+        if any(flag.value for flags in self.not_converged for flag in flags):
             self.not_converged, self._has_warned = [], True
             warn(
                 f"{self._module.description.name}: the contact solver has not converged in every "
@@ -154,7 +156,7 @@ class CompiledKernels:
                 'contact={"iterations": ...}, more than now, or give a larger tolerance'
             )
 
-    def _compile(self, record: Kernel, q: Array, target: Target) -> RunnableKernel:
+    def _compile(self, record: Kernel, q: Array, target: Target, batch: int) -> RunnableKernel:
         launch = THREAD_SCHEDULE
         if (team := record.team) is not None:
             shared = team.shared_numbers * q.dtype.itemsize
@@ -166,7 +168,8 @@ class CompiledKernels:
             sources = self._module.sources(record)
             if not target.teams:
                 _check_size(robot, record, sources.room.get(record.name, 0))
-            return backend(target.name).kernel(sources, record.name, DTYPES[q.dtype], launch)
+            dtype = DTYPES[q.dtype]
+            return backend(target.name).kernel(sources, record.name, dtype, launch, batch)
 
 
 def _check_size(robot: str, record: Kernel, room: int) -> None:

@@ -166,7 +166,8 @@ class Evaluator:
                 results = self.evaluate_checked(call, resolved.backend)
         if key is not None and call.states:
             if not is_streamed(call.arrays, self.compiled.target(q, None)):
-                self._prepared.note(key, values, call, self.compiled.find(kernel, q, None))
+                compiled = self.compiled.find(kernel, q, None, call.states)
+                self._prepared.note(key, values, call, compiled)
         return results
 
     def _note(self, request: Request, kernel: Kernel) -> None:
@@ -208,7 +209,7 @@ class Evaluator:
             return call.answer
         inputs, space = call.inputs, self._description.space
         # Validating numbers on a GPU would synchronize every call.
-        if space.free and not on_gpu(call.q):
+        if space.turning and not on_gpu(call.q):
             inputs = [*inputs]
             for i, name in call.configurations:
                 if needs_normalizing(space, inputs[i].array, name):
@@ -225,7 +226,7 @@ class Evaluator:
     ) -> None:
         """Compute some states of arrays on the kernel's device."""
         q = operands[0].array
-        compiled = self.compiled.find(call.kernel, q, backend_name)
+        compiled = self.compiled.find(call.kernel, q, backend_name, call.states)
         like = call.like if has_own_stream(call.like) else q
         if like is q and (compiled.takes_memory or (call.trail and compiled.is_given_room)):
             refusal = f"{call.kernel.name} takes memory that a graph would not keep; bind the call"

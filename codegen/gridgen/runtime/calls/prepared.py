@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridgen.backends.cpu.direct import DirectKernel, as_arguments
+from gridgen.backends.cpu.direct import DirectKernel, address_of, as_arguments
 from gridgen.backends.cuda.failures import failures
 from gridgen.backends.interface import Enqueue, StreamKernel
 from gridgen.functions.arrays import BOUNDS, FEEDBACK, OPEN
@@ -24,7 +24,7 @@ from gridgen.functions.types import Array
 from gridgen.runtime.arrays.arguments import Call, results_given
 from gridgen.runtime.arrays.defaults import default, number
 from gridgen.runtime.arrays.ends import SharedNumbers
-from gridgen.runtime.arrays.layout import address, extent
+from gridgen.runtime.arrays.layout import extent
 from gridgen.runtime.arrays.libraries import (
     current_handle,
     empty,
@@ -114,8 +114,8 @@ class PreparedCalls(dict[Key, Prepared]):
                     for name, shape in inputs.items()
                     if name == "gravity" or name in own
                 }
-                has_free = bool(self._robot.space.free)
-                launch = _direct_launch(call, compiled.direct, defaults, has_free)
+                has_quaternions = bool(self._robot.space.turning)
+                launch = _direct_launch(call, compiled.direct, defaults, has_quaternions)
                 self._note(direct, call, launch, defaults, unit_quaternions=False)
                 return
         operands = [*call.inputs, *call.outputs]
@@ -155,7 +155,7 @@ class PreparedCalls(dict[Key, Prepared]):
 
 
 def _direct_launch(
-    call: Call, kernel: DirectKernel, defaults: Mapping[str, Array], has_free: bool
+    call: Call, kernel: DirectKernel, defaults: Mapping[str, Array], has_quaternions: bool
 ) -> Launch:
     """Return a launch of compiled code that reads NumPy arrays itself.
 
@@ -188,7 +188,7 @@ def _direct_launch(
             return None
         if arguments is not True:  # a batch for several threads
             packed = as_arguments(arguments)
-            if has_free and not kernel.has_unit_quaternions(packed, len(q)):
+            if has_quaternions and not kernel.has_unit_quaternions(packed, len(q)):
                 return None
             kernel(packed, len(q))
         return results
@@ -233,7 +233,7 @@ def _layout_launch(
     whereabouts = methodcaller("data_ptr") if is_tensor else attrgetter("data.ptr")
     xp, dtype = namespace(call.q), call.q.dtype
     make = empty if is_tensor else lambda shape, _: xp.empty(shape, dtype)
-    begin_of: Callable[[Any], int] = address if on_host else whereabouts
+    begin_of: Callable[[Any], int] = address_of if on_host else whereabouts
 
     def computed(values: list[Any], out: Any, fixed: Any = fixed) -> Any:
         q, results = values[0], out

@@ -9,8 +9,8 @@ from gridgen.functions.calls import Request, RolloutSettings
 from gridgen.kernel import Kernel
 from gridgen.runtime.calls.fused import FusedFunctions
 
-#: How a call is computed: by its kernel; by the kernel of all frames; in halves on two processors.
-Evaluation = Literal["kernel", "frames", "hybrid"]
+#: How a call is computed: by its kernel; by the kernel of all frames.
+Evaluation = Literal["kernel", "frames"]
 
 
 @dataclass(slots=True)

@@ -360,9 +360,7 @@ class Resolver:
         if row.of_frame or (row.has_frames and frame is not None):
             return self._find_frames(row, key, frame, reference)
         chosen = schedules[0] if schedule == "auto" else schedule
-        # The hybrid schedule converts the arguments of the thread schedule for its kernels.
-        kernel = find(key if chosen == "hybrid" else replace(key, schedule=chosen))
-        return kernel, "hybrid" if chosen == "hybrid" else "kernel", None
+        return find(replace(key, schedule=chosen)), "kernel", None
 
     def _find_frames(
         self, row: Function, key: KernelKey, frame: object, reference: str

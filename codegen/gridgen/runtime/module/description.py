@@ -51,6 +51,7 @@ class RobotRecord:
     angles: tuple[bool, ...]  #: whether each joint's coordinate is an angle.
     #: index of each joint's quaternion in its coordinates, or None.
     quaternions: tuple[int | None, ...]
+    max_angles: tuple[float, ...]  #: limit of the angle of each ball joint [rad], otherwise inf.
     body_names: tuple[str, ...]  #: bodies in order, parents first.
     frame_names: tuple[str, ...]  #: every link of the URDF.
     constraint_names: tuple[str, ...]  #: constraints of the robot.

@@ -8,7 +8,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from gridgen.backends.layouts import LayoutKernel
+from gridgen.backends.interface import FormKernel
 from gridgen.errors import OptionError
 from gridgen.kernel import Kernel
 from gridgen.naming import show_value
@@ -25,6 +25,7 @@ def check_batch(batch: object) -> None:
 def warm_up(
     evaluator: Evaluator,
     wanted: Sequence[tuple[Kernel, NDArray[Any]]],
+    batch: int,
     backend: str | None,
     progress: Callable[[str], None] | None,
 ) -> None:
@@ -33,6 +34,7 @@ def warm_up(
     Args:
         evaluator: caches the kernels.
         wanted:    each kernel with an array like the first one of its calls.
+        batch:     number of states of the calls, 0 if unknown.
         backend:   overrides the robot's backend.
         progress:  called with a text for each kernel; by default the standard error shows them if
                    they take long.
@@ -41,7 +43,7 @@ def warm_up(
     from gridgen.backends.side_by_side import side_by_side
 
     tasks = {
-        f"{kernel.name} ({like.dtype})": partial(_make, evaluator, kernel, like, backend)
+        f"{kernel.name} ({like.dtype})": partial(_make, evaluator, kernel, like, batch, backend)
         for kernel, like in wanted
     }
     with announced("compiling", progress=progress, names_steps=True) as shown:
@@ -49,7 +51,9 @@ def warm_up(
             pass
 
 
-def _make(evaluator: Evaluator, kernel: Kernel, like: NDArray[Any], backend: str | None) -> None:
-    made = evaluator.compiled.find(kernel, like, backend).kernel
-    if isinstance(made, LayoutKernel):
-        made.make()
+def _make(
+    evaluator: Evaluator, kernel: Kernel, like: NDArray[Any], batch: int, backend: str | None
+) -> None:
+    made = evaluator.compiled.find(kernel, like, backend, batch).kernel
+    if isinstance(made, FormKernel):
+        made.make(batch)

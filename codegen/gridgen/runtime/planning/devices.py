@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from gridgen.cost.devices import device_reported
-from gridgen.cost.host import this_host
 from gridgen.cost.profile import DeviceIdentity
 from gridgen.errors import DeviceError
 from gridgen.functions.types import Array
@@ -68,7 +67,9 @@ def _processor() -> str:
 
 def host_place() -> DeviceIdentity:
     """Return this CPU with its number of worker threads."""
-    threads = this_host().threads
+    from gridgen.backends.cpu.backend import thread_count  # modules start without backends
+
+    threads = thread_count()
     return DeviceIdentity(_processor(), "cpu", f"{threads} thread" + ("" if threads == 1 else "s"))
 
 

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from gridgen.backends.interface import DEFAULT_BLOCKS, ThreadLaunch
-from gridgen.cost.host import this_host
-from gridgen.cost.profile import DeviceIdentity, Profile, find_profile
+from gridgen.backends.interface import DEFAULT_BLOCKS, ITEM_BYTES, LARGEST_BLOCK, ThreadLaunch
+from gridgen.cost.devices import Device
+from gridgen.cost.gpu import Prediction, demand_of, predicted
+from gridgen.cost.profile import DeviceIdentity, Profile, TimedKernel, find_profile
 from gridgen.functions.arrays import ARRAYS
 from gridgen.functions.record import Function
 from gridgen.functions.types import Dtype
-from gridgen.kernel import Kernel, KernelKey
+from gridgen.kernel import WARP, Kernel, KernelKey
 from gridgen.runtime.module.description import Module
-from gridgen.runtime.planning.candidates import CHOSEN, Candidate, Candidates, counted
 
+#: The schedules that ``auto`` selects from, in order of preference at equal times.
+CHOSEN = ("thread", "scan", "warp")
+#: Block sizes that ``tune`` measures, of kernels with one thread per state.
+BLOCKS = (WARP, 2 * WARP, LARGEST_BLOCK)
 #: Share of time that another than the default block size or method must save: less is within the
 #: error of predictions and measurements.
 LEAST_SAVED = 0.05
@@ -23,6 +27,40 @@ LEAST_SAVED = 0.05
 _MOST_ROUNDS = 24
 # Columns of an explanation.
 _WIDTH = 88
+_WORDS = {
+    "issue": "bound by instruction issue",
+    "latency": "there are too few warps to hide latency",
+    "L2": "bound by L2 bandwidth",
+    "memory": "bound by memory bandwidth",
+    "launch": "the launch takes longer than the kernel",
+}
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One candidate for a function: kernel, block size and time.
+
+    Attributes:
+        kernel:  name of the kernel in the C++ files.
+        method:  the algorithm, for a function with several.
+        schedule: distribution of a state over threads.
+        block:   threads of a block on a GPU; 0 on a CPU.
+        seconds: time of a call [s]; ``None`` on a CPU without a measurement.
+        bound:   the predicted bottleneck.
+        detail:  explanation of the predicted time.
+        is_usual: whether it has the default block size.
+        is_measured: whether the time was measured; otherwise it is predicted.
+    """
+
+    kernel: str
+    method: str
+    schedule: str
+    block: int
+    seconds: float | None
+    bound: str
+    detail: str
+    is_usual: bool = True
+    is_measured: bool = False
 
 
 @dataclass(frozen=True)
@@ -44,23 +82,17 @@ class Plan:
     reason: str
 
     def __str__(self) -> str:
-        """Return a table and the explanation; blocks with equal times share a line."""
+        """Return a table and the explanation."""
         wide = max(len(candidate.kernel) for candidate in self.candidates)
-        lines: dict[str, list[Candidate]] = {}
-        for candidate in self.candidates:
-            how = "measured" if candidate.is_measured else candidate.bound
-            words = (
-                f"{candidate.kernel:<{wide}}  {candidate.schedule:<8}  {{:>11}}  "
-                f"{1e6 * candidate.seconds:>9,.1f} us  {how}"
+        lines = [self.title, f"  {'kernel':<{wide}}  schedule  threads          time  bound by"]
+        for one in self.candidates:
+            time = "" if one.seconds is None else f"{1e6 * one.seconds:,.1f} us"
+            lines.append(
+                f"{'*' if one == self.chosen else ' '} {one.kernel:<{wide}}  {one.schedule:<8}  "
+                f"{one.block or '':>7}  {time:>12}  "
+                f"{'measured' if one.is_measured else one.bound}".rstrip()
             )
-            lines.setdefault(words, []).append(candidate)
-        head = f"  {'kernel':<{wide}}  {'schedule':<8}  {'threads':>11}  {'time':>12}  bound by"
-        table = [
-            f"{'*' if self.chosen in those else ' '} "
-            + words.format(" ".join(str(candidate.block) for candidate in those))
-            for words, those in lines.items()
-        ]
-        return "\n".join((self.title, head, *table, *textwrap.wrap(self.reason, _WIDTH)))
+        return "\n".join([*lines, *textwrap.wrap(self.reason, _WIDTH)])
 
 
 class Planner:
@@ -74,7 +106,6 @@ class Planner:
     def __init__(self, module: Module, *, use_profiles: bool = True) -> None:
         self._module = module
         self._use_profiles = use_profiles
-        self._candidates = Candidates(module)
         self._profiles: dict[DeviceIdentity, tuple[Profile | None, str]] = {}
 
     def profile(self, place: DeviceIdentity) -> Profile | None:
@@ -103,25 +134,29 @@ class Planner:
     ) -> Candidate | None:
         """Return the selection of ``auto``; ``None`` without a choice."""
         profile = self.profile(place)
-        keys = self._keys(key, row) if is_open and profile and profile.any_method else [key]
-        kernels = list(self._kernels(keys, row, place))
+        keys = _keys(key, row) if is_open and profile and profile.any_method else [key]
+        kernels = [kernel for one in keys for kernel in self._kernels(one, row, place)]
         if len(kernels) < 2:
             return None
         return _best(
             candidate
             for kernel in kernels
-            for candidate in self._candidates.of(kernel, place, batch, dtype, profile)
+            for candidate in self._timed(kernel, place, batch, dtype)
         )
 
     def launch(self, kernel: Kernel, place: DeviceIdentity, dtype: Dtype) -> ThreadLaunch:
-        """Return the launch configuration of a kernel with one thread per state on a GPU."""
+        """Return the launch configuration of a kernel with one thread per state on a GPU.
+
+        Other blocks than the default ones are those that were measured to be faster.
+        """
+        if self.profile(place) is None:
+            return ThreadLaunch()
         plain = self._module.kernels.by_name.get(kernel.key.plain.name, kernel)
-        profile = self.profile(place)
         blocks: list[tuple[int, int]] = []
         is_usual = True
         for rounds in range(_MOST_ROUNDS + 1):
             batch = 1 << rounds
-            best = _best(self._candidates.of(plain, place, batch, dtype, profile))
+            best = _best(self._timed(plain, place, batch, dtype))
             is_usual &= best.is_usual
             if not blocks or blocks[-1][1] != best.block:
                 blocks.append(((batch >> 1) + 1 if blocks else 0, best.block))
@@ -137,22 +172,19 @@ class Planner:
             ModelError:  the robot has no kernel for it.
         """
         profile, remark = self._found(place)
-        candidates = self.candidates(key, row, batch, place, dtype)
-        if not candidates:
+        every = self.candidates(key, row, batch, place, dtype)
+        found = [one for one in every if one.is_usual or one.is_measured]
+        if not found:
             self._module.kernels.find(key)  # raises the error
         is_open = profile is not None and profile.any_method
-        chosen = _best(
-            candidate
-            for candidate in candidates
-            if candidate.schedule in CHOSEN and (is_open or candidate.method == key.method)
-        )
-        robot = self._module.description.name
-        reason = _reason(chosen, candidates, place, remark)
+        chosen = _best(one for one in found if is_open or one.method == key.method)
+        reason = _reason(chosen, found, place, remark)
         if any(ARRAYS[name].path for name in row.results):
             reason += " This is the time of one step."
+        robot = self._module.description.name
         return Plan(
             title=f"{robot}, {row.name}: {counted(batch, 'state')} of {dtype} on {_where(place)}",
-            candidates=tuple(sorted(candidates, key=lambda candidate: candidate.seconds)),
+            candidates=tuple(sorted(found, key=_order)),
             chosen=chosen,
             reason=reason,
         )
@@ -161,32 +193,68 @@ class Planner:
         self, key: KernelKey, row: Function, batch: int, place: DeviceIdentity, dtype: Dtype
     ) -> list[Candidate]:
         """Return every candidate for a function; arguments as of ``plan``."""
-        profile = self.profile(place)
-        found = [
+        return [
             candidate
-            for kernel in self._kernels(self._keys(key, row), row, place)
-            for candidate in self._candidates.of(kernel, place, batch, dtype, profile)
+            for one in _keys(key, row)
+            for kernel in self._kernels(one, row, place)
+            for candidate in self._timed(kernel, place, batch, dtype)
         ]
-        if place.arch != "cpu" and any("hybrid" in one.schedules for one in row.methods.values()):
-            hybrid = self._candidates.hybrid(place, batch, dtype, profile)
-            found += [hybrid] if hybrid else []
-        return found
 
-    def _keys(self, key: KernelKey, row: Function) -> list[KernelKey]:
-        """Return the kernel of every method, that of ``key`` first.
+    def _kernels(self, key: KernelKey, row: Function, place: DeviceIdentity) -> Iterator[Kernel]:
+        """Yield a method's kernels that the module has and ``auto`` selects from."""
+        if key.parts or key.frame:
+            yield self._module.kernels.find(key)
+            return
+        for schedule in CHOSEN if place.arch != "cpu" else CHOSEN[:1]:
+            name = replace(key, schedule=schedule).name
+            if schedule in row.methods[key.method].schedules and (
+                kernel := self._module.kernels.by_name.get(name)
+            ):
+                yield kernel
 
-        Integrators compute different results: they do not replace each other.
-        """
-        if row.method_word != "method":
-            return [key]
-        others = [replace(key, method=method) for method in row.methods if method != key.method]
-        return [key, *others]
+    def _timed(
+        self, kernel: Kernel, place: DeviceIdentity, batch: int, dtype: Dtype
+    ) -> Iterator[Candidate]:
+        """Yield the launches of a kernel, the default one first, with their times if known."""
+        names = (kernel.name, kernel.key.method, kernel.key.schedule)
+        if place.arch == "cpu":
+            how = "not measured on this CPU: grid-gen tune --device cpu measures methods"
+            found = [Candidate(*names, 0, None, "", how)]
+        else:
+            demand = demand_of(kernel, self._module.work(kernel), ITEM_BYTES[dtype], batch=batch)
+            time, block = predicted(demand, place.device, batch), demand.threads_per_block
+            usual = Candidate(*names, block, time.seconds, time.bound, _detail(time, place.device))
+            others = [one for one in BLOCKS if one != block and kernel.team is None]
+            found = [usual, *(replace(usual, block=one, is_usual=False) for one in others)]
+        profile = self.profile(place)
+        for one in found:
+            seconds = profile and profile.seconds(timed_kernel(one, place, dtype), batch)
+            yield replace(one, seconds=seconds, is_measured=True) if seconds else one
 
-    def _kernels(
-        self, keys: Iterable[KernelKey], row: Function, place: DeviceIdentity
-    ) -> list[Kernel]:
-        on_gpu = place.arch != "cpu"
-        return [k for key in keys for k in self._candidates.kernels(key, row, on_gpu=on_gpu)]
+
+def timed_kernel(candidate: Candidate, place: DeviceIdentity, dtype: Dtype) -> TimedKernel:
+    """Return a profile's key of a candidate."""
+    return TimedKernel(candidate.kernel, dtype, 0 if place.arch == "cpu" else candidate.block)
+
+
+def counted(count: int, thing: str) -> str:
+    """Return a count with its noun: ``1 block``, ``2 blocks``."""
+    return f"{count:,} {thing}" + ("" if count == 1 else "s")
+
+
+def _keys(key: KernelKey, row: Function) -> list[KernelKey]:
+    """Return the kernel of every method, that of ``key`` first.
+
+    Integrators compute different results: they do not replace each other.
+    """
+    if row.method_word != "method":
+        return [key]
+    others = [replace(key, method=method) for method in row.methods if method != key.method]
+    return [key, *others]
+
+
+def _order(candidate: Candidate) -> float:
+    return float("inf") if candidate.seconds is None else candidate.seconds
 
 
 def _best(candidates: Iterable[Candidate]) -> Candidate:
@@ -197,43 +265,45 @@ def _best(candidates: Iterable[Candidate]) -> Candidate:
     """
     every = list(candidates)
     method = every[0].method
-    every = [candidate for candidate in every if candidate.is_measured] or every
+    every = [one for one in every if one.is_measured] or [one for one in every if one.is_usual]
     usual = [one for one in every if one.is_usual and one.method == method] or every
-    fastest, kept = (min(some, key=lambda one: one.seconds) for some in (every, usual))
-    return fastest if fastest.seconds < (1 - LEAST_SAVED) * kept.seconds else kept
+    fastest, first = (min(some, key=_order) for some in (every, usual))
+    return fastest if _order(fastest) < (1 - LEAST_SAVED) * _order(first) else first
 
 
 def _where(place: DeviceIdentity) -> str:
     """Return the description of a device."""
     if place.arch == "cpu":
-        return f"this CPU, {counted(this_host().threads, 'thread')} at most"
+        return f"this CPU, {place.driver}"
     like = place.device.title
     return f"{place.name}, {place.arch}" if place.name else f"{place.arch}, like {like}"
+
+
+def _detail(found: Prediction, device: Device) -> str:
+    """Return a description of a launch's occupancy and bottleneck."""
+    return (
+        f"{counted(found.blocks, 'block')} on {min(found.blocks, device.sms)} of {device.sms} "
+        f"multiprocessors in {counted(found.waves, 'wave')} of up to {found.at_once} warps each; "
+        f"{_WORDS[found.bound]}"
+    )
 
 
 def _reason(
     chosen: Candidate, candidates: list[Candidate], place: DeviceIdentity, remark: str
 ) -> str:
     """Return the explanation of a selection."""
-    known = f"measured on {place} by grid-gen tune; " if chosen.is_measured else ""
-    parts = [f"{chosen.kernel}: {known}{chosen.detail}"]
-    rivals = [other for other in candidates if other.is_measured == chosen.is_measured]
-    how = "was measured" if chosen.is_measured else "is predicted"
-    same = [other for other in rivals if other.kernel == chosen.kernel and other is not chosen]
-    if same:
-        blocks = " and ".join(str(other.block) for other in same)
-        ratios = " and ".join(f"{other.seconds / chosen.seconds:.2f}" for other in same)
-        parts.append(f"blocks of {blocks} threads take {ratios} times as long")
-    for name in dict.fromkeys(other.kernel for other in rivals):
-        other = min((one for one in rivals if one.kernel == name), key=lambda one: one.seconds)
-        if name != chosen.kernel and other.method == chosen.method and other.schedule in CHOSEN:
-            ratio = other.seconds / chosen.seconds
-            parts.append(f"{name} {how} to take {ratio:.1f} times as long")
-    faster = [other for other in rivals if other.seconds < chosen.seconds]
+    how, known = "is predicted", chosen.detail
+    if chosen.is_measured:
+        how, known = "was measured", f"measured on {place} by grid-gen tune"
+    parts = [f"{chosen.kernel}: {known}"]
+    rivals = [one for one in candidates if one.is_measured == chosen.is_measured and one.seconds]
+    for other in rivals:
+        if other is not chosen and other.method == chosen.method and chosen.seconds:
+            name = other.kernel if other.kernel != chosen.kernel else f"a block of {other.block}"
+            parts.append(f"{name} {how} to take {_order(other) / chosen.seconds:.1f} times as long")
+    faster = [other for other in rivals if _order(other) < _order(chosen)]
     if any(other.method != chosen.method for other in faster):
         parts.append("auto selects the most accurate method: request a faster one by name")
-    if any(other.schedule not in CHOSEN for other in faster):
-        parts.append("hybrid uses the CPU in each call: request it by name")
     if any(other.kernel == chosen.kernel for other in faster):
         parts.append(f"another block size must save {100 * LEAST_SAVED:.0f} % or more")
     return "; ".join([*parts, *filter(None, [remark])]) + "."

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -23,15 +22,12 @@ from gridgen.progress import Progress, Step, announced
 from gridgen.runtime.arrays.layout import DTYPES
 from gridgen.runtime.calls.bound import Binder
 from gridgen.runtime.calls.evaluation import Evaluator
-from gridgen.runtime.calls.hybrid import HybridDynamics
-from gridgen.runtime.calls.resolved import Resolved
 from gridgen.runtime.calls.resolver import Resolver
 from gridgen.runtime.configurations import random_configuration
 from gridgen.runtime.module.description import Module
-from gridgen.runtime.planning.candidates import Candidate, timed_kernel
 from gridgen.runtime.planning.clocks import Call, Clock, GpuClock, HostClock, least
 from gridgen.runtime.planning.devices import place_named
-from gridgen.runtime.planning.planner import Planner
+from gridgen.runtime.planning.planner import Candidate, Planner, timed_kernel
 
 #: Devices to measure: the current GPU, or this CPU.
 TunedDevice = Literal["cuda", "cpu"]
@@ -88,6 +84,7 @@ class Outcome:
         dtype:    element type.
         batch:    number of states.
         chosen:   the selection.
+        seconds:  its measured time [s].
         before:   measured time of the selection by prediction alone [s].
     """
 
@@ -95,6 +92,7 @@ class Outcome:
     dtype: Dtype
     batch: int
     chosen: Candidate
+    seconds: float
     before: float
 
 
@@ -126,7 +124,7 @@ class Tuned:
         )
         lines += [
             f"{one.chosen.kernel:<{wide}}  {one.dtype:<7}  {one.batch:>9,}  {one.chosen.block:>7}  "
-            f"{1e6 * one.chosen.seconds:>9,.1f} us  {one.chosen.seconds / one.before:.2f}"
+            f"{1e6 * one.seconds:>9,.1f} us  {one.seconds / one.before:.2f}"
             for one in self.outcomes
         ]
         return "\n".join(lines)
@@ -178,8 +176,6 @@ class _Measurement:
 
             self._clock = GpuClock(require_device())
         self._pinned: dict[int, tuple[Resolver, Binder]] = {}
-        hybrid = Evaluator(module, wanted.device)
-        self._hybrid = HybridDynamics(module, hybrid)
 
     def keys(self) -> Iterator[KernelKey]:
         """Yield the first kernel of each function that is to be measured, of each integrator."""
@@ -243,11 +239,6 @@ class _Measurement:
         """Return a call of one candidate."""
         record = self._module.kernels.by_name[candidate.kernel]
         function, device = record.key.function, self._wanted.device
-        if candidate.schedule == "hybrid":
-            plain = self._module.kernels.find(replace(record.key, schedule="thread"))
-            given = dict.fromkeys(plain.inputs) | inputs
-            resolved = Resolved(plain, given, device, out)
-            return partial(self._hybrid.forward_dynamics, resolved)
         if candidate.block not in self._pinned:
             evaluator = Evaluator(self._module, device, _Pinned(self._module, candidate.block))
             resolver = Resolver(self._module, evaluator)
@@ -308,5 +299,5 @@ def _outcomes(
                 found = after.plan(key, row, batch, profile.place, dtype).chosen
                 unasked = before.plan(key, row, batch, profile.place, dtype).chosen
                 took = profile.seconds(timed_kernel(unasked, profile.place, dtype), batch)
-                if found.is_measured and took is not None:
-                    yield Outcome(key.function, dtype, batch, found, took)
+                if found.is_measured and found.seconds is not None and took is not None:
+                    yield Outcome(key.function, dtype, batch, found, found.seconds, took)

@@ -23,8 +23,8 @@ class ScanKernel(TeamKernel):
     broadcasts_rows: bool = False
 
 
-def _scan(function: str, method: str = "", variant: str = "") -> KernelKey:
-    return KernelKey(function, method, "scan", variant)
+def _scan(function: str, method: str = "") -> KernelKey:
+    return KernelKey(function, method, "scan")
 
 
 _MOTION = (("V", 6), ("A", 6), ("F", 6))
@@ -40,13 +40,6 @@ _OF_MOTION = (
         "inverse_dynamics",
     ),
     ScanKernel(
-        _scan("inverse_dynamics", variant="synchronous"),
-        KernelKey("inverse_dynamics"),
-        "Yang, Wu, Pan (prefix sums) eq. 12 and 13",
-        _MOTION,
-        "inverse_dynamics_synchronous",
-    ),
-    ScanKernel(
         _scan("bias_forces"),
         KernelKey("bias_forces"),
         "Yang, Wu, Pan (prefix sums) Algorithm 1 and eq. 5",
@@ -60,15 +53,6 @@ _OF_MOTION = (
         _ARTICULATED,
         "aba",
         merged=True,
-        parks=12,
-        parks_if_free=21,
-    ),
-    ScanKernel(
-        _scan("forward_dynamics", method="aba", variant="unmerged"),
-        KernelKey("forward_dynamics", method="aba"),
-        "Yang, Wu, Pan (prefix sums) eq. 7, 16, 18 and 19",
-        _ARTICULATED,
-        "aba",
         parks=12,
         parks_if_free=21,
     ),

@@ -20,12 +20,14 @@ from gridgen.schedules.team.rounds import (
 
 def scan_work(plan: ScanPlan, kernel: ScanKernel) -> Work:
     """Return the work of a kernel."""
-    parts = sum(len(body.parts) for body in plan.tree.bodies)
-    if parts and kernel.part != "articulated_accelerations":
-        most = max(len(body.parts) for body in plan.tree.bodies)
-        merged = Work(parts * of.MASS_TO_PARENT, plan.share * most * of.MASS_TO_PARENT, 0)
-        return merged + _known_work(plan, kernel)
-    return _known_work(plan, kernel)
+    return masses(plan) + _known_work(plan, kernel)
+
+
+def masses(plan: ScanPlan) -> Work:
+    """Return the work of adding the masses of fixed links to those of their bodies."""
+    parts = [len(body.parts) for body in plan.tree.bodies]
+    lane = plan.share * max(parts) * of.MASS_TO_PARENT
+    return Work(sum(parts) * of.MASS_TO_PARENT, lane, 0)
 
 
 def _known_work(plan: ScanPlan, kernel: ScanKernel) -> Work:
@@ -39,15 +41,10 @@ def _known_work(plan: ScanPlan, kernel: ScanKernel) -> Work:
 
     if kernel.part == "inverse_dynamics":
         return start + velocities + accelerations + forces + collected
-    if kernel.part == "inverse_dynamics_synchronous":
-        both = outward(plan, of.APPEND) + doublings(plan, of.COMPOSE, 0)
-        return start + both + forces + collected
     if kernel.part == "aba":
         before = start + velocities + accelerations + forces
         before = before if kernel.merged else before + collected
-        return before + _inertias(plan) + _articulated_scans(plan)
-    if kernel.part == "articulated_accelerations":
-        return start + _articulated_scans(plan)
+        return before + _inertias(plan) + articulated_scans(plan)
     motion = start + velocities + accelerations + forces
     if kernel.part == "second_order":
         return motion + _second_order(plan)
@@ -60,7 +57,7 @@ def _inertias(plan: ScanPlan) -> Work:
     return levels(plan, of.INERTIA_TO_PARENT + of.INERTIA_SUM)
 
 
-def _articulated_scans(plan: ScanPlan) -> Work:
+def articulated_scans(plan: ScanPlan) -> Work:
     """Return the work of the articulated-body scans in both directions."""
     carried = sum(parent >= 0 for parent in plan.tree.parents)
     children = max(map(len, plan.below[0]))

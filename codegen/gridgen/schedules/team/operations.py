@@ -31,7 +31,6 @@ COMPOSE = operations("compose", "Placement", "Placement")
 TO_BODY = operations("to_body", "Placement", "Spatial") + SUM
 TO_ANCESTOR = operations("to_ancestor", "Placement", "Spatial")
 CARRIED = operations("ad_add", "Spatial", "Spatial", "Spatial")
-APPEND = TO_BODY - SUM + TO_BODY + CARRIED + SUM
 MOMENTUM = operations("wrench", "Mass", "Spatial")
 MOTION_WRENCH = operations("motion_wrench", "Mass", "Spatial", "Spatial")
 EXTERNAL_WRENCH = operations("rotated_back", "Matrix", "Spatial") + SUM

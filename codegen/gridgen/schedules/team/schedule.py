@@ -12,6 +12,7 @@ from gridgen.dynamics.functions import computation_of, input_sets
 from gridgen.errors import ModelError
 from gridgen.functions import FUNCTIONS
 from gridgen.kernel import Kernel, KernelKey, TeamLaunch
+from gridgen.model.description import listing
 from gridgen.model.tree import KinematicTree
 from gridgen.schedules.interface import KernelSelection
 from gridgen.schedules.team.plan import ScanPlan, plan_scan
@@ -36,7 +37,7 @@ class TeamKernel:
     @property
     def optional_inputs(self) -> tuple[str, ...]:
         """Optional inputs that its variants can read."""
-        return () if self.same.step else FUNCTIONS[self.key.function].optional_inputs
+        return FUNCTIONS[self.key.function].optional_inputs
 
 
 Row = TypeVar("Row", bound=TeamKernel)
@@ -74,7 +75,13 @@ class Teams:
     @cached_property
     def refusal(self) -> str | None:
         """Why the schedules do not support the robot, or ``None``."""
-        if self.tree.mujoco_base is not None:
+        balls = [body.joint for body in self.tree.bodies if body.kind == "ball"]
+        if balls:
+            return (
+                f"teams of threads do not compute ball joints ({listing(balls, 3)}): use "
+                'schedule="thread"'
+            )
+        if self.tree.has_mujoco_quaternions:
             return (
                 "teams of threads do not convert MuJoCo's coordinates: load it without convention="
             )

@@ -16,7 +16,7 @@ from gridgen.kernel import LONGEST_PAIRED, Kernel, KernelKey
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import unique
 from gridgen.options import LONGEST_GPU_PROGRAM, LONGEST_PROGRAM
-from gridgen.schedules.thread.work import MOST_COUNTED, count_operations, has_loops_on_gpu
+from gridgen.schedules.thread.work import MOST_COUNTED, count_operations
 from gridgen.symbolic.loops import trace_with_loops
 from gridgen.symbolic.loops.rows import RowScalars
 from gridgen.symbolic.order import ordered
@@ -68,7 +68,7 @@ def is_never_in_loops(tree: KinematicTree, key: KernelKey) -> bool:
         return True
     if key.step in STEPS and not STEPS[key.step].algorithm.in_loops:
         return True
-    if key.function in ("inverse_kinematics", "trajectory_cost") or tree.mujoco_base is not None:
+    if key.function in ("inverse_kinematics", "trajectory_cost") or tree.has_mujoco_quaternions:
         return True
     rows = [(FUNCTIONS[part.function], part.method) for part in key.parts or (key,)]
     if tree.contact_model.acts and any("tolerance" in row.options for row, _ in rows):
@@ -93,8 +93,7 @@ def plan_programs(
         tree:           the robot.
         function:       name of the computation, or its key.
         longest:        operations of the longest straight-line program.
-        longest_on_gpu: the same for a GPU, if fewer. A shorter one has loops as well, if their
-                        predicted time is less.
+        longest_on_gpu: the same for a GPU, if fewer.
     """
     key = function if isinstance(function, KernelKey) else computation_of(tree, function).key
     if is_never_in_loops(tree, key) or key.step in FURTHER_STEPS:
@@ -105,7 +104,7 @@ def plan_programs(
         cpu = gpu = plan_loops(tree, function)
     else:
         cpu = gpu = plan_lines(tree, function)
-        if not _is_reversed(key) and has_loops_on_gpu(tree, function, operations, longest_on_gpu):
+        if not _is_reversed(key) and operations > longest_on_gpu:
             gpu = plan_loops(tree, function)
     return Programs(cpu, gpu)
 

@@ -6,9 +6,6 @@ import math
 from contextlib import suppress
 from functools import lru_cache
 
-from gridgen.cost.demand import demand_of
-from gridgen.cost.devices import device_of
-from gridgen.cost.gpu import predicted
 from gridgen.dynamics.computation import Computation
 from gridgen.dynamics.functions import computation_of
 from gridgen.kernel import KernelKey, Work
@@ -26,8 +23,6 @@ MIN_CACHED = 2_000
 # Fractions of the counted operations that remain: straight-line code shares common subexpressions
 # and fuses most other operations in pairs; loops do neither across bodies, and compute indices.
 _LEFT, _LEFT_IN_LOOPS = 0.5, 1.0
-# All GPUs run the same program. The choice between its forms is for this GPU and batch size.
-_GPU, _STATES = device_of("sm_90"), 1 << 20
 
 
 def thread_work(tree: KinematicTree, function: str | KernelKey) -> Work:
@@ -36,30 +31,10 @@ def thread_work(tree: KinematicTree, function: str | KernelKey) -> Work:
     The defaults of ``GenerateOptions`` decide whether it has loops.
     """
     count = count_operations(tree, function)
-    has_loops = has_loops_on_gpu(tree, function, count, LONGEST_GPU_PROGRAM)
-    return _work(count, count > LONGEST_PROGRAM, has_loops)
-
-
-def has_loops_on_gpu(
-    tree: KinematicTree, function: str | KernelKey, operations: int, longest: int
-) -> bool:
-    """Return whether a GPU's program of a function has loops over bodies.
-
-    It has if straight-line code would take too long to compile, or has a longer predicted time.
-    """
-    if operations > longest:
-        return True
-    kernel = computation_of(tree, function).kernel(tree)
-    lines, loops = (
-        predicted(demand_of(kernel, _work(operations, False, form), 4), _GPU, _STATES).seconds
-        for form in (False, True)
-    )
-    return loops < lines
-
-
-def _work(count: int, has_loops_on_cpu: bool, has_loops: bool) -> Work:
+    has_loops = count > LONGEST_GPU_PROGRAM
     on_cpu, on_gpu = (
-        round((_LEFT_IN_LOOPS if form else _LEFT) * count) for form in (has_loops_on_cpu, has_loops)
+        round((_LEFT_IN_LOOPS if form else _LEFT) * count)
+        for form in (count > LONGEST_PROGRAM, has_loops)
     )
     return Work(on_cpu, on_gpu, 0, has_loops)
 

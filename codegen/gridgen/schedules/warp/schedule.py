@@ -35,7 +35,7 @@ class WarpSchedule(TeamSchedule[WarpKernel]):
     def refusal(self, key: KernelKey) -> str | None:
         """Return why the robot does not support a kernel; see ``Schedule``."""
         row = self.row(key)
-        if self.tree.mujoco_base is not None:
+        if self.tree.has_mujoco_quaternions:
             return (
                 "teams of threads do not convert MuJoCo's coordinates: load it without convention="
             )

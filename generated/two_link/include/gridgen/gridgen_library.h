@@ -47,30 +47,10 @@ template <class S, class F>
 gridgen_status compute_strided(const Array* arrays, int64 begin, int64 end, int64 batch) {
     if (!arrays) return gridgen_no_array;
     const gridgen_status status = checked<S, F>(arrays, begin, end, batch);
-    if (status == gridgen_done && begin < end) run_packs<S, F>(arrays, begin, end, batch);
+    if (status != gridgen_done || begin == end) return status;
+    if (end - begin == 1) run_lanes<S, F>(arrays, begin, end, batch);
+    else run_lanes<Pack<S>, F>(arrays, begin, end, batch);
     return status;
-}
-
-// Array k of a state.
-template <class S, class F, int k> GRIDGEN_DEVICE auto state_of(const Array* arrays) {
-    S* const data = static_cast<S*>(arrays[k].data);
-    if constexpr (is_input<F, k>) return static_cast<const S*>(data);
-    else return data;
-}
-
-// Computes one state in scalar registers.
-template <class S, class F, int... k>
-GRIDGEN_DEVICE void compute_state(Indices<k...>, const Array* arrays) {
-    if constexpr (F::scratch > 0) {
-        struct Scratch {
-            S numbers[F::scratch];
-        };
-        const Borrowed<Scratch> scratch;
-        const NoSubnormals<S> no_subnormals;
-        F::template compute<S, const S*>(state_of<S, F, k>(arrays)..., scratch->numbers);
-    } else {
-        F::template compute<S, const S*>(state_of<S, F, k>(arrays)...);
-    }
 }
 
 // Computes n states of the arrays of F: pointers to rows, or arrays.
@@ -80,12 +60,9 @@ template <class S> GRIDGEN_DEVICE Array array_of(const S* data, int64 numbers) {
 GRIDGEN_DEVICE Array array_of(const Array& array, int64) { return array; }
 
 template <class S, class F, int... k, class... Arrays>
-GRIDGEN_DEVICE gridgen_status compute(Indices<k...> all, int64 n, const Arrays&... given) {
+GRIDGEN_DEVICE gridgen_status compute(Indices<k...>, int64 n, const Arrays&... given) {
     const Array arrays[] = {array_of(given, size_of<F, k>)...};
-    if (n != 1) return compute_strided<S, F>(arrays, 0, n, n);
-    const gridgen_status status = checked<S, F>(arrays, 0, 1, 1);
-    if (status == gridgen_done) compute_state<S, F>(all, arrays);
-    return status;
+    return compute_strided<S, F>(arrays, 0, n, n);
 }
 template <class S, class F, class... Arrays>
 GRIDGEN_DEVICE gridgen_status compute(int64 n, const Arrays&... given) {
@@ -93,7 +70,7 @@ GRIDGEN_DEVICE gridgen_status compute(int64 n, const Arrays&... given) {
 }
 
 // In gridgen_search_simd.h.
-template <class S, class F> void run_search_packs(const Array* arrays, int64 begin, int64 end);
+template <class T, class F> void run_searches(const Array* arrays, int64 begin, int64 end);
 
 // Searches for n solutions. Of the settings of F, the first four are given; the others depend on whether
 // the first start and the rest posture, the first two arrays, are given.
@@ -109,7 +86,8 @@ gridgen_status search(Indices<k...>, int64 n, bool has_start, bool has_rest,
     const S settings[] = {own[0], own[1], own[2], own[3], S(!has_start && !has_rest),
                           S(has_rest ? F::to_rest : 0.0), S(F::floors[sizeof(S) == 8])};
     arrays[4] = for_all(settings);
-    run_search_packs<S, F>(arrays, 0, n);
+    if (n == 1) run_searches<S, F>(arrays, 0, n);
+    else run_searches<Pack<S>, F>(arrays, 0, n);
     return gridgen_done;
 }
 template <class S, class F, class... Arrays>

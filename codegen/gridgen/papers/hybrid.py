@@ -16,13 +16,15 @@ from dataclasses import replace
 from typing import Any
 
 from gridgen.backends import target_for
-from gridgen.backends.cpu.stream_task import StreamTask, TaskKernel
+from gridgen.backends.cpu.backend import CpuKernel
 from gridgen.backends.cuda.failures import failures
-from gridgen.cost.hybrid import STATES
-from gridgen.errors import DeviceError, ModelError
-from gridgen.functions.steps import ACCELERATIONS, BIAS, INERTIAS
-from gridgen.functions.types import Array
-from gridgen.kernel import Kernel
+from gridgen.errors import DeviceError
+from gridgen.functions.types import Array, ArrayLike
+from gridgen.kernel import Kernel, KernelKey
+from gridgen.papers.calls import PaperCalls
+from gridgen.papers.halves import ACCELERATIONS, BIAS, INERTIAS
+from gridgen.papers.stream_task import StreamTask, task_of
+from gridgen.robot import Robot
 from gridgen.runtime.arrays.arguments import Call, results_given
 from gridgen.runtime.arrays.layout import address
 from gridgen.runtime.arrays.libraries import memory_of, on_gpu
@@ -30,70 +32,81 @@ from gridgen.runtime.arrays.staging import Operand, numbers_of, operand
 from gridgen.runtime.arrays.streams import first_adopted
 from gridgen.runtime.calls.chunks import arguments_of
 from gridgen.runtime.calls.compiled import check_memory
-from gridgen.runtime.calls.evaluation import Evaluator
 from gridgen.runtime.calls.resolved import Resolved
-from gridgen.runtime.module.description import Module
 
 #: Computes the inertias, for any target of the rest.
 _HOST = target_for("host")
+#: States per chunk, whose inertias are copied together; bounds their memory.
+STATES = 1024
 
 
-class HybridDynamics:
-    """Forward dynamics on two processors."""
+class Hybrid(PaperCalls):
+    """Forward dynamics of a robot on two processors.
 
-    def __init__(self, module: Module, evaluator: Evaluator) -> None:
-        self._kernels = module.kernels
-        self._evaluator = evaluator
+    Args:
+        robot: a robot of ``gridgen.load``.
+
+    Raises:
+        OptionError: the robot is that of a generated module.
+    """
+
+    def __init__(self, robot: Robot) -> None:
+        super().__init__(robot)
         self._transfers: dict[tuple[int, int, Any], _Transfer] = {}
         self._lock = threading.Lock()
 
-    def forward_dynamics(self, resolved: Resolved) -> Array:
+    def forward_dynamics(
+        self, q: ArrayLike, qd: ArrayLike, tau: ArrayLike, *, out: Any = None, **options: Any
+    ) -> Array:
         """Return the joint accelerations.
 
+        Arrays on a GPU use that GPU. For others the emulated backend replaces it.
+
         Args:
-            resolved: the call, with the kernel of the thread schedule with the same optional
-                      inputs. Its backend is ``cuda`` for arrays on a GPU; any other means the CPU,
-                      with the emulated backend instead of a GPU.
+            q:       joint positions (B, nq) [rad or m].
+            qd:      joint velocities (B, nv) [rad/s or m/s].
+            tau:     joint torques (B, nv) [N m or N].
+            out:     array for the result.
+            options: optional inputs of ``Robot.forward_dynamics``.
+
+        Returns:
+            qdd: joint accelerations (B, nv) [rad/s^2 or m/s^2].
+
+        Raises:
+            ModelError:  the robot has mimic joints.
+            DeviceError: a stream is being captured into a CUDA graph.
+            others as of ``Robot.forward_dynamics``.
         """
-        kernel, inputs, out = resolved.kernel, resolved.inputs, resolved.out
+        # The kernel of the thread schedule declares the arrays.
+        method = KernelKey("forward_dynamics", "aba")
+        kernel, inputs = self.resolve(method, {"q": q, "qd": qd, "tau": tau}, options)
         others = (*inputs.values(), *results_given(out))
-        with first_adopted(inputs[kernel.first], kernel.first, others) as q:
-            call = self._evaluator.checked(kernel, inputs, q, out)
-            target = self._evaluator.compiled.target(q, resolved.backend)
-            check_memory(q, target)
-            bias = self._bias(kernel)
+        with first_adopted(inputs[kernel.first], kernel.first, others) as first:
+            call = self.evaluator.checked(kernel, inputs, first, out)
+            target = self.evaluator.compiled.target(first, None)
+            check_memory(first, target)
+            bias = self.kernels.find(replace(BIAS, inputs=kernel.key.inputs))
 
             def run(operands: list[Operand], states: int) -> None:
                 for begin in range(0, states, STATES):
                     *given, qdd = _rows(call, operands, begin)
                     self._run(bias, dict(zip(kernel.inputs, given, strict=True)), qdd)
 
-            return self._evaluator.computed(call, target, run)
-
-    def _bias(self, kernel: Kernel) -> Kernel:
-        """Return the kernel of the bias forces with the same optional inputs."""
-        key = replace(BIAS, inputs=kernel.key.inputs)
-        try:
-            return self._kernels.find(key)
-        except ModelError as error:
-            wanted = f"{kernel.key.function},{BIAS.function}"
-            raise ModelError(
-                f'{error} (schedule="hybrid" needs it: --functions {wanted})'
-            ) from error
+            return self.evaluator.computed(call, target, run)
 
     def _run(self, bias: Kernel, arrays: dict[str, Array], qdd: Array) -> None:
         """Compute some states."""
         q = arrays["q"]
         teams = target_for(memory_of(q), teams=True).name
         known = arrays | (self._on_gpu if on_gpu(q) else self._on_cpu)(bias, arrays, teams)
-        rest = self._kernels.find(ACCELERATIONS)
-        self._evaluator.evaluate(Resolved(rest, _inputs(rest, known), teams, qdd))
+        rest = self.kernels.find(ACCELERATIONS)
+        self.evaluator.evaluate(Resolved(rest, _inputs(rest, known), teams, qdd))
 
     def _on_cpu(self, bias: Kernel, arrays: dict[str, Array], teams: str) -> dict[str, Array]:
         """Compute both halves of some states, one of them in a thread."""
         from concurrent.futures import ThreadPoolExecutor  # its import would slow module starts
 
-        evaluate, carried = self._evaluator.evaluate, self._kernels.find(INERTIAS)
+        evaluate, carried = self.evaluator.evaluate, self.kernels.find(INERTIAS)
         with ThreadPoolExecutor(1) as beside:
             efforts = beside.submit(evaluate, Resolved(bias, _inputs(bias, arrays), teams))
             inertias = evaluate(Resolved(carried, _inputs(carried, arrays), _HOST.name))
@@ -111,10 +124,10 @@ class HybridDynamics:
         now = cupy.cuda.get_current_stream()
         if now.is_capturing():
             raise DeviceError(
-                'schedule="hybrid" computes on the CPU too, which is not captured in a CUDA graph: '
-                'capture schedule="thread" or "scan"'
+                "the hybrid schedule computes on the CPU too, which is not captured in a CUDA "
+                'graph: capture schedule="thread" or "scan"'
             )
-        carried = self._kernels.find(INERTIAS)
+        carried = self.kernels.find(INERTIAS)
         needed = {
             name: cupy.ascontiguousarray(array) for name, array in _inputs(carried, arrays).items()
         }
@@ -129,7 +142,7 @@ class HybridDynamics:
         try:
             with self._lock:
                 there_and_back = self._inertias(transfer, carried, needed, inertias, now)
-            efforts = self._evaluator.evaluate(Resolved(bias, _inputs(bias, arrays), teams))
+            efforts = self.evaluator.evaluate(Resolved(bias, _inputs(bias, arrays), teams))
             now.wait_event(there_and_back)
         except BaseException:
             # Also after an exception: no copy may use freed memory.
@@ -158,9 +171,9 @@ class HybridDynamics:
         q = sources["q"]
         operands = [operand(sources[name], len(shape)) for name, shape in carried.inputs.items()]
         operands.append(operand(found, len(carried.outputs["articulated"])))
-        kernel = self._evaluator.compiled.find(carried, q, _HOST.name).kernel
-        assert isinstance(kernel, TaskKernel), "the CPU's"
-        task = kernel.task(arguments_of(numbers_of(operands)), 1 if q.ndim == 1 else len(q))
+        kernel = self.evaluator.compiled.find(carried, q, _HOST.name).kernel
+        assert isinstance(kernel, CpuKernel)
+        task = task_of(kernel, arguments_of(numbers_of(operands)), 1 if q.ndim == 1 else len(q))
         copies = [(array, sources[name]) for name, array in given.items()]
         return transfer.enqueue(copies, task, (found, target), now)
 

@@ -12,9 +12,10 @@ import ctypes
 import functools
 import sys
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from gridgen.backends.cache import BuildCache
+from gridgen.backends.cpu.backend import LEAST_SHARE, CpuKernel
 from gridgen.backends.cpu.compiler import shared_library
 from gridgen.backends.interface import Arguments, Sources
 from gridgen.template_root import static_text
@@ -57,12 +58,13 @@ class StreamTask:
             raise sys.modules["cupy"].cuda.driver.CUDADriverError(status)
 
 
-@runtime_checkable
-class TaskKernel(Protocol):
-    """A compiled function that a stream can call."""
-
-    def task(self, arguments: Arguments, batch: int) -> StreamTask:
-        """Return the task of a batch, with the arguments of a call."""
+def task_of(kernel: CpuKernel, arguments: Arguments, batch: int) -> StreamTask:
+    """Return the task of a batch, with the arguments of a call."""
+    entry = kernel._code(batch).entry
+    function = ctypes.cast(entry, ctypes.c_void_p)  # type: ignore[arg-type]  # is ctypes'
+    arrays = ctypes.cast(arguments, ctypes.c_void_p)
+    threads, block = kernel._workers.threads, kernel.at_once
+    return StreamTask(Task(function, arrays, batch, threads, block, LEAST_SHARE), arguments)
 
 
 def launch(stream: int, function: int, argument: int) -> int:

@@ -11,7 +11,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 import gridgen
 from gridgen.check import random_states
 from gridgen.errors import DeviceError, ModelError, OptionError, ShapeError
-from gridgen.runtime.calls import hybrid
+from gridgen.papers import Hybrid, hybrid
+from gridgen.robot import open_module
 from helpers.robots import exhaustive_cases
 from helpers.scan import ROBOTS, tree_of
 
@@ -36,7 +37,7 @@ def test_accelerations_are_those_of_the_thread_schedule(name, floating_base, dty
     for extra in ({}, loads):
         arguments = (states["q"], states["qd"], states["tau"])
         expected = robot.forward_dynamics(*arguments, **extra)
-        computed = robot.forward_dynamics(*arguments, **extra, schedule="hybrid")
+        computed = Hybrid(robot).forward_dynamics(*arguments, **extra)
         assert computed.dtype == dtype
         assert_allclose(computed, expected, rtol=0, atol=tolerance * np.abs(expected).max())
 
@@ -44,16 +45,17 @@ def test_accelerations_are_those_of_the_thread_schedule(name, floating_base, dty
 def test_batches_are_divided_and_results_written_where_asked(monkeypatch):
     robot, states = robot_and_states("arm7", False, 7)
     arguments = (states["q"], states["qd"], states["tau"])
-    whole = robot.forward_dynamics(*arguments, schedule="hybrid")
+    robot = Hybrid(robot)
+    whole = robot.forward_dynamics(*arguments)
     monkeypatch.setattr(hybrid, "STATES", 3)
     out = np.empty_like(whole)
     gravity = np.array([0.0, 0.0, -9.81])
-    assert robot.forward_dynamics(*arguments, gravity=gravity, schedule="hybrid", out=out) is out
+    assert robot.forward_dynamics(*arguments, gravity=gravity, out=out) is out
     assert_array_equal(out, whole)
-    one = robot.forward_dynamics(*(array[4] for array in arguments), schedule="hybrid")
+    one = robot.forward_dynamics(*(array[4] for array in arguments))
     assert_array_equal(one, whole[4])
-    none = robot.forward_dynamics(*(array[:0] for array in arguments), schedule="hybrid")
-    assert none.shape == (0, robot.nv)
+    none = robot.forward_dynamics(*(array[:0] for array in arguments))
+    assert none.shape == (0, 7)
 
 
 def test_the_halves_overlap_in_time(monkeypatch):
@@ -62,8 +64,8 @@ def test_the_halves_overlap_in_time(monkeypatch):
     both_at_work = threading.Barrier(2, timeout=60)
     met = []
 
-    def compile_and_meet(self, record, q, target):
-        kernel = compile_kernel(self, record, q, target)
+    def compile_and_meet(self, record, q, target, batch):
+        kernel = compile_kernel(self, record, q, target, batch)
         if record.key not in (hybrid.BIAS, hybrid.INERTIAS):
             return kernel
 
@@ -77,7 +79,7 @@ def test_the_halves_overlap_in_time(monkeypatch):
     kernels = type(robot._evaluator.compiled)
     compile_kernel = kernels._compile
     monkeypatch.setattr(kernels, "_compile", compile_and_meet)
-    robot.forward_dynamics(states["q"], states["qd"], states["tau"], schedule="hybrid")
+    Hybrid(robot).forward_dynamics(states["q"], states["qd"], states["tau"])
     assert sorted(met) == [(hybrid.INERTIAS.name, "cpu"), (hybrid.BIAS.name, "emulated")]
 
 
@@ -95,17 +97,23 @@ def test_an_error_in_either_half_reaches_the_caller(monkeypatch):
 
         monkeypatch.setattr(evaluator, "evaluate", failing)
         with pytest.raises(DeviceError, match=f"no {half.name}"):
-            robot.forward_dynamics(*arguments, schedule="hybrid")
+            Hybrid(robot).forward_dynamics(*arguments)
 
 
 def test_bad_arguments_are_refused_before_anything_is_computed():
     robot, states = robot_and_states("arm7", False, 2)
     q, qd, tau = states["q"], states["qd"], states["tau"]
     with pytest.raises(ShapeError, match="tau has shape"):
-        robot.forward_dynamics(q, qd, tau[:, :3], schedule="hybrid")
-    with pytest.raises(OptionError, match='schedule is "hybrid"'):
-        robot.forward_dynamics(q, qd, tau, schedule="hybrid", method="crba")
+        Hybrid(robot).forward_dynamics(q, qd, tau[:, :3])
+    with pytest.raises(OptionError, match="has no input method"):
+        Hybrid(robot).forward_dynamics(q, qd, tau, method="crba")
+    with pytest.raises(OptionError, match='schedule is "hybrid"; choose one of auto, thread, scan'):
+        robot.forward_dynamics(q, qd, tau, schedule="hybrid")
+    folder = ROBOTS.parent / "generated" / "two_link"
+    generated = open_module(str(folder / "__init__.py"))
+    with pytest.raises(OptionError, match=r"give a robot of gridgen\.load"):
+        Hybrid(generated)
     mimic = gridgen.load(ROBOTS / "gripper.urdf")
     zeros = np.zeros((1, mimic.nv))
     with pytest.raises(ModelError, match="mimic"):
-        mimic.forward_dynamics(zeros, zeros, zeros, method="aba", schedule="hybrid")
+        Hybrid(mimic).forward_dynamics(zeros, zeros, zeros)

@@ -7,6 +7,10 @@ when each half runs.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
 from gridgen.dynamics.aba import (
     ArticulatedInertia,
     articulated_passes,
@@ -14,9 +18,15 @@ from gridgen.dynamics.aba import (
     refuse_mimic,
     rigid_inertias,
 )
+from gridgen.dynamics.computation import Computation, FunctionComputation
+from gridgen.dynamics.functions import FURTHER_STEPS
 from gridgen.dynamics.kinematics import each
 from gridgen.dynamics.state import Numbers, State
 from gridgen.functions.arrays import INERTIA_NUMBERS
+from gridgen.functions.record import Algorithm
+from gridgen.functions.steps import MethodStep
+from gridgen.kernel import KernelKey
+from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.scalars import Scalar
 from gridgen.symbolic.spatial import ZERO, constants
 
@@ -56,6 +66,8 @@ def articulated_accelerations(
     """Return the joint accelerations, given the articulated inertias (prefix sums eq. 18 and 19).
 
     Args:
+        state:       the state.
+        tau:         joint torques, nv scalars [N m or N].
         h:           joint torques for zero joint accelerations, nv scalars [N m or N].
         articulated: inertias in the format of ``articulated_inertias``.
 
@@ -78,3 +90,60 @@ def articulated_accelerations(
         inertias[index] = ArticulatedInertia(M, (H[0], H[1], H[2]), I)
     forces = scalars.table("force", len(tree.bodies), (nothing, nothing))
     return articulated_passes(state, forces, tau, h, inertias)
+
+
+@dataclass(frozen=True)
+class Half(FunctionComputation):
+    """One of the halves."""
+
+    @property
+    def _algorithm(self) -> Callable[..., Any]:
+        return _HALVES[self.key.step][1]
+
+
+def _half(title: str, inputs: str, result: str, source: str, *parameters: str) -> MethodStep:
+    refusals = ("of_a_singular_mass_matrix", "of_mimic_joints")
+    algorithm = Algorithm("", f"articulated bodies, {source} and Algorithm 3", refusals=refusals)
+    arrays = tuple(inputs.split())
+    return MethodStep(
+        "forward_dynamics", "aba", title, arrays, (result,), algorithm, parameters=parameters
+    )
+
+
+_HALVES: dict[str, tuple[MethodStep, Callable[..., Any]]] = {
+    "articulated_inertias": (
+        _half(
+            "Articulated-body inertias",
+            "q",
+            "articulated",
+            "Yang, Wu, Pan (prefix sums) eq. 7",
+            "params",
+            "armature",
+        ),
+        articulated_inertias,
+    ),
+    "articulated_accelerations": (
+        _half(
+            "Joint accelerations from bias forces and articulated-body inertias",
+            "q tau h articulated",
+            "qdd",
+            "Yang, Wu, Pan (prefix sums) eq. 18, 19",
+            "armature",
+        ),
+        articulated_accelerations,
+    ),
+}
+
+
+def _computation(tree: KinematicTree, key: KernelKey) -> Computation:
+    row = _HALVES[key.step][0]
+    parameters = tuple(name for name in row.parameters if name in tree.parameters)
+    return Half(key, row, row.algorithm, parameters=parameters)
+
+
+FURTHER_STEPS.update(dict.fromkeys(_HALVES, _computation))
+#: Kernels: articulated inertias on the CPU, concurrently bias forces on the GPU, then accelerations
+#: on the GPU, whose thread kernel is ``REST``.
+INERTIAS, REST = (KernelKey("forward_dynamics", "aba", step=name) for name in _HALVES)
+BIAS = KernelKey("bias_forces", schedule="scan")
+ACCELERATIONS = KernelKey("forward_dynamics", "aba", schedule="hybrid")

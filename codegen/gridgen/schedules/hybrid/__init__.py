@@ -1,1 +1,0 @@
-"""Articulated inertias on the CPU, bias forces and the rest on the GPU."""
