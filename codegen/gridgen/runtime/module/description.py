@@ -43,7 +43,7 @@ class RobotRecord:
     #: values of parameters that are inputs, by input.
     parameter_values: Mapping[str, Any] = field(default_factory=dict)
     parameter_names: tuple[str, ...] = ()  #: links with rows of ``params``.
-    longest_program: int  #: operations of the longest straight-line program.
+    longest_program: int  #: instructions of the longest straight-line program.
     longest_gpu_program: int  #: the same for a thread of a GPU.
     nq: int  #: number of positions.
     nv: int  #: number of velocities.
