@@ -50,7 +50,7 @@ gpu-bench: ## measure the cuda backend on this machine's GPU, with the packages 
 	PYTHONPATH=codegen GRIDGEN_CACHE_DIR="$(GPU_CACHE)" \
 	    $(PYTHON) benchmarks/gpu.py --output build/gpu.json $(BENCH)
 
-gpu-first-day: ## what a GPU that is new shows in 20 minutes: tests, sanitizer, the model's figures
+gpu-first-day: ## what a GPU that is new shows in 20 minutes: kernels, the model's figures, tests
 	PYTHONPATH=codegen GRIDGEN_CACHE_DIR="$(GPU_CACHE)" \
 	    $(PYTHON) benchmarks/first_day.py --output build/first-day.json
 

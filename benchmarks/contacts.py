@@ -13,6 +13,7 @@ import argparse
 import os
 import re
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from time import thread_time
@@ -23,7 +24,7 @@ os.environ.update(dict.fromkeys(("GRIDGEN_NUM_THREADS", "OMP_NUM_THREADS"), "1")
 import gymnasium
 import mujoco
 import numpy as np
-from interleave import interleaved
+from interleave import Call, interleaved
 from machine import description
 from mujoco import rollout
 
@@ -102,20 +103,23 @@ def own(model: Any, found: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return q, qd
 
 
-def measure(name: str, batch: int, seconds: float) -> str:
-    """Return a row of the table."""
-    rng = np.random.default_rng(0)
-    model = model_of(name)
-    found, touches = states(model, rng)
-    contact = {"max_pairs": PAIRS} if name.endswith("pairs") else True
+def calls(
+    model: Any, batch: int, found: np.ndarray, pairs: int | None = None, dtype: str = "float32"
+) -> tuple[dict[str, Call], Callable[[], float], int]:
+    """Return calls of one type and of MuJoCo, their difference, and the number of contacts.
+
+    A call of MuJoCo computes the ``FEW`` states ``found``, one of gridgen ``batch``.
+    """
+    rng = np.random.default_rng(1)
+    contact = True if pairs is None else {"max_pairs": pairs}
     robot = gridgen.load(model, contact=contact, joint_dynamics=True, backend="cpu")
     tau = TORQUE * rng.normal(size=(FEW, STEPS, model.nv))
     tau[..., : 6 * (model.jnt_type[0] == 0)] = 0.0
     rows = np.arange(batch) % FEW
     rng.shuffle(rows)
     q, qd = own(model, found)
-    inputs = [array[rows].astype(np.float32) for array in (q, qd, tau)]
-    gravity = model.opt.gravity.astype(np.float32)
+    inputs = [array[rows].astype(dtype) for array in (q, qd, tau)]
+    gravity = model.opt.gravity.astype(dtype)
     call = partial(
         robot.rollout,
         *inputs,
@@ -129,14 +133,27 @@ def measure(name: str, batch: int, seconds: float) -> str:
     peer = partial(
         runner.rollout, model, mujoco.MjData(model), found, tau, control_spec=applied, nstep=STEPS
     )
-    ours, theirs = call()[0], peer()[0]
     joints = slice(8 if model.jnt_type[0] == 0 else 1, 1 + model.nq)
-    error = np.abs(ours[:, -(joints.stop - joints.start) :] - theirs[rows, -1, joints]).max()
-    timings = interleaved({"own": call, "MuJoCo": peer}, seconds, thread_time)
+
+    def error() -> float:
+        ours, theirs = call()[0], peer()[0]
+        own_joints = ours[:, -(joints.stop - joints.start) :]
+        return float(np.abs(own_joints - theirs[rows, -1, joints]).max())
+
+    return {"own": call, "MuJoCo": peer}, error, len(robot.contact_names)
+
+
+def measure(name: str, batch: int, seconds: float) -> str:
+    """Return a row of the table."""
+    model = model_of(name)
+    found, touches = states(model, np.random.default_rng(0))
+    both, error, shapes = calls(model, batch, found, PAIRS if name.endswith("pairs") else None)
+    difference = error()
+    timings = interleaved(both, seconds, thread_time)
     ns = 1e9 * timings["own"].least / batch / STEPS
     other = 1e9 * timings["MuJoCo"].least / FEW / STEPS
-    cells = (name, model.nv, len(robot.contact_names), f"{touches:.1f}", f"{ns:.0f}")
-    cells += (f"{other:.0f}", f"{other / ns:.0f}", f"{error:.0e}")  # type: ignore[assignment]
+    cells = (name, model.nv, shapes, f"{touches:.1f}", f"{ns:.0f}")
+    cells += (f"{other:.0f}", f"{other / ns:.0f}", f"{difference:.0e}")  # type: ignore[assignment]
     return "| " + " | ".join(map(str, cells)) + " |"
 
 

@@ -106,16 +106,19 @@ class Problem:
         is_near = (position < TOLERANCE[0] + slack) & (orientation < TOLERANCE[1] + slack)
         return float((is_near & within.all(axis=1)).mean())
 
-    def contestants(self) -> Iterator[tuple[str, int, Solve]]:
-        """Yield name, number of poses and solver."""
-        count = len(self.targets)
+    def own(self) -> Iterator[tuple[str, int, Solve]]:
+        """Yield grid-gen in both types."""
         for dtype in ("float32", "float64"):
             targets = self.targets.astype(dtype)
             yield (
                 f"grid-gen, {dtype}",
-                count,
+                len(targets),
                 lambda x=targets: self.robot.inverse_kinematics(x, self.frames).q,
             )
+
+    def contestants(self) -> Iterator[tuple[str, int, Solve]]:
+        """Yield name, number of poses and solver."""
+        yield from self.own()
         if len(self.frames) > 1:
             return
         for make in (self.pinocchio_loop, self.optik, self.pyroki, self.pinocchio_python):

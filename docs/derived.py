@@ -4,6 +4,7 @@ A place in a page begins with a comment of a kind and a name, and ends with anot
 
 * ``<!-- Data: name -->``: a table of benchmarks/results/tables
 * ``<!-- Registry: functions -->``: a row for each function
+* ``<!-- Libraries: all or short -->``: what libraries have, by libraries.csv
 * ``<!-- File: name -->``: a page of benchmarks/results, without its title
 * ``<!-- Options: record -->``: the options of the command line that a record has
 * ``<!-- API: name -->``: the docstring of a class or function, with those of its members
@@ -37,7 +38,7 @@ PAGES = Path(__file__).parent
 RESULTS = PAGES.parent / "benchmarks" / "results"
 TABLES = RESULTS / "tables"
 PLACE = re.compile(
-    r"(<!-- (Data|Registry|File|Options|API|Functions|Names): (.+?) -->\n)"
+    r"(<!-- (Data|Registry|Libraries|File|Options|API|Functions|Names): (.+?) -->\n)"
     r".*?(<!-- End of the \w+\. -->\n)",
     flags=re.DOTALL,
 )
@@ -65,6 +66,18 @@ def table(name: str) -> str:
     columns = zip(*rows, strict=True)
     rules = ["---:" if all(re.match(r"[\d<.-]|$", x) for x in one) else "---" for one in columns]
     return "".join(f"| {' | '.join(row)} |\n" for row in (headings, rules, *rows))
+
+
+def libraries(name: str) -> str:
+    """Return what libraries have: all rows, or those of README.md for the first columns."""
+    with (PAGES / "libraries.csv").open(encoding="utf-8", newline="") as file:
+        (_, *headings), *found = csv.reader(file)
+    is_short = name == "short"
+    shown = [row for is_first, *row in found if is_first or not is_short]
+    lines = [headings, ["---"] * len(headings), *shown]
+    end = headings.index("BARD") if is_short else None
+    text = "".join(f"| {' | '.join(row[:end])} |\n" for row in lines)
+    return text if is_short else text.replace("](docs/", "](")
 
 
 def result(name: str) -> str:
@@ -249,6 +262,7 @@ def _entries(text: str) -> list[tuple[str, str]]:
 _WRITERS: dict[str, Callable[[str], str]] = {
     "Data": table,
     "Registry": registry,
+    "Libraries": libraries,
     "File": result,
     "Options": options,
     "API": reference,

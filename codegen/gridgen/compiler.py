@@ -36,7 +36,6 @@ from gridgen.option_values import anything
 from gridgen.options import (
     DEFAULT_INTEGRATORS,
     DEFAULT_ROBOT,
-    LONGEST_PROGRAM,
     GenerateOptions,
     RobotOptions,
     keywords_of,
@@ -62,7 +61,7 @@ class LoadOptions(RobotOptions):
     backend: BackendChoice = option(
         "auto", anything, "``auto``, ``cpu``, ``cuda`` or ``emulated``."
     )
-    longest_program: int = limit_of_programs(LONGEST_PROGRAM)
+    longest_program: int = limit_of_programs()
 
 
 @keywords_of(LoadOptions)

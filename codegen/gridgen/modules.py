@@ -50,6 +50,7 @@ def record_of(tree: KinematicTree, ident: str, limits: tuple[int, int]) -> Robot
         armature=tree.armature,
         parameter_values=tree.parameters,
         parameter_names=tree.parameter_names,
+        keyframes=tree.keyframes,
         longest_program=limits[0],
         longest_gpu_program=limits[1],
         nq=tree.nq,

@@ -27,13 +27,11 @@ from gridgen.reserved import is_declared
 
 _LISTED = ", ".join(GENERATED)
 #: Instructions of the longest straight-line program, after terms are shared and multiply-adds are
-#: fused. A host compiler takes about 0.25 ms for each: a quarter of a minute.
-LONGEST_PROGRAM = 60_000
+#: fused. A host compiler takes about 0.25 ms for each: ten seconds.
+LONGEST_PROGRAM = 40_000
 #: The same for a thread of a GPU. NVRTC compiles each of the humanoid's functions in at most 14 s.
 #: docs/results/gpu.md lists its code of both kinds.
 LONGEST_GPU_PROGRAM = 30_000
-#: The same in a generated module, whose text contains every function, 50 bytes for an instruction.
-LONGEST_IN_MODULE = 30_000
 #: Operations of the longest program of a function that has no version with loops, as
 #: ``schedules.thread.work.is_longer`` counts them.
 LONGEST_WITHOUT_LOOPS = 300_000
@@ -124,10 +122,10 @@ def option(default: Any, check: values.Check, text: str, *, hash: bool = True, *
     return field(**factory, hash=None if hash else False, metadata={"row": row})
 
 
-def limit_of_programs(default: int) -> Any:
+def limit_of_programs() -> Any:
     """Return the field of the limit between straight-line code and loops."""
     return option(
-        default,
+        LONGEST_PROGRAM,
         values.count,
         """instructions of the longest straight-line program; longer programs loop over the bodies.
         0 selects loops for every function that has them (docs/sizes.md).""",
@@ -340,8 +338,8 @@ class RobotOptions:
     convention: str = option(
         CONVENTIONS[0],
         values.one_of(CONVENTIONS),
-        """``pinocchio``, or ``mujoco`` for MuJoCo's coordinates of a floating base
-        (docs/conventions.md).""",
+        """``pinocchio``, or ``mujoco`` for MuJoCo's coordinates of free and ball
+        joints (docs/conventions.md).""",
         metavar="NAME",
     )
     constraints: str | os.PathLike[str] | Sequence[Mapping[str, Any]] = option(
@@ -541,7 +539,7 @@ class GenerateOptions(RobotOptions):
         command="""also write the functions and their Jacobians for CasADi's ``external``; compile
         them with --compile cpu""",
     )
-    longest_program: int = limit_of_programs(LONGEST_IN_MODULE)
+    longest_program: int = limit_of_programs()
     longest_gpu_program: int = option(
         LONGEST_GPU_PROGRAM,
         values.count,

@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from gridgen.equivalents import hint, unknown_keyword
+from gridgen.equivalents import hint
 from gridgen.errors import OptionError
 from gridgen.frameworks import (
     answer_traced,
@@ -55,7 +55,7 @@ from gridgen.runtime.calls.search import solutions
 from gridgen.runtime.drawings import Drawn
 from gridgen.runtime.exports import Exported
 from gridgen.runtime.module import registry
-from gridgen.runtime.module.description import Module
+from gridgen.runtime.module.description import Keyframe, Module
 from gridgen.runtime.module.files import FolderModule
 from gridgen.runtime.module.warm_up import check_batch, warm_up
 from gridgen.runtime.paths import path_free
@@ -150,6 +150,22 @@ class Robot(Declared, Drawn, Exported):
     def nv(self) -> int:
         """Number of joint velocities."""
         return self._description.nv
+
+    @property
+    def nu(self) -> int:
+        """Number of controls: of the actuators."""
+        return len(self.actuator_names)
+
+    @property
+    def keyframes(self) -> dict[str, Keyframe]:
+        """Keyframes of an MJCF file by name, with ``q``, ``qd`` and ``ctrl`` of the robot.
+
+        One without a name is ``key2``, with its index in the file.
+        """
+        return {
+            name: Keyframe(**{kind: np.array(numbers, float) for kind, numbers in values.items()})
+            for name, values in self._description.keyframes.items()
+        }
 
     @property
     def joint_names(self) -> tuple[str, ...]:
@@ -703,9 +719,7 @@ class Robot(Declared, Drawn, Exported):
             ModelError:  as in ``vjp``.
             Also the errors of ``rollout``.
         """
-        for name in options:
-            if name not in FUNCTIONS["rollout"].options:
-                raise unknown_keyword("Robot.rollout_vjp", name, FUNCTIONS["rollout"].options)
+        self.resolver.check_known(FUNCTIONS["rollout"], options, "rollout_vjp")
         options |= {
             "substeps": substeps,
             "store_every": store_every,

@@ -13,7 +13,9 @@
 // allowed, selects standard gravity, no wrench, a base at rest, or the robot's own parameters. Results must
 // not overlap arguments. Functions are stateless: any number of threads may call them at once.
 // One state (n = 1) is computed in scalar registers, more in SIMD lanes. The results are bitwise equal if
-// the processor has a fused multiply-add.
+// the processor has a fused multiply-add. One state allocates no memory, throws nothing and takes no lock.
+// The scratch memory of a large robot is on the stack, up to GRIDGEN_STACK_BYTES (a macro of the library,
+// 128 kB); beyond, it is allocated. With GRIDGEN_ONE_STATE the library has no code for SIMD lanes.
 //
 // _strided functions compute states [begin, end) of a batch of any layout: arrays as listed, inputs first.
 #ifndef GRIDGEN_ROBOT_two_link_H

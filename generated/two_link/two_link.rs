@@ -30,6 +30,8 @@ pub const gridgen_status_gridgen_bad_count: gridgen_status = 2;
 pub const gridgen_status_gridgen_no_rotation: gridgen_status = 3;
 #[allow(non_upper_case_globals, dead_code)]
 pub const gridgen_status_gridgen_bad_size: gridgen_status = 4;
+#[allow(non_upper_case_globals, dead_code)]
+pub const gridgen_status_gridgen_no_memory: gridgen_status = 5;
 
 #[allow(non_camel_case_types)]
 pub type _bindgen_ty_1 = ::std::os::raw::c_uint;

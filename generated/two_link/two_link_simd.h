@@ -7,7 +7,8 @@
 //   1     1  1  elbow     revolute  0       forearm
 //
 // The device functions for states [begin, end) of a batch, for S = float or double: one per lane of T,
-// a SIMD pack, or S itself for one state in scalar registers.
+// a SIMD pack, or S itself for one state in scalar registers. They return false if the system has no
+// memory for the computation.
 // arrays: inputs, then outputs, in the order that two_link.cuh lists.
 #pragma once
 
@@ -21,100 +22,100 @@ namespace two_link::simd {
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_inverse_dynamics)
 // Inverse dynamics: joint torques that produce given accelerations.
 template <class S, class T = gridgen::Pack<S>>
-void inverse_dynamics(
+bool inverse_dynamics(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    gridgen::run_lanes<T, inverse_dynamics_traits>(arrays, begin, end, batch);
+    return gridgen::run_lanes<T, inverse_dynamics_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_bias_forces)
 // Bias forces: Coriolis, centrifugal and gravity torques.
 template <class S, class T = gridgen::Pack<S>>
-void bias_forces(
+bool bias_forces(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    gridgen::run_lanes<T, bias_forces_traits>(arrays, begin, end, batch);
+    return gridgen::run_lanes<T, bias_forces_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_gravity_forces)
 // Gravity forces: joint torques that hold the robot at rest.
 template <class S, class T = gridgen::Pack<S>>
-void gravity_forces(
+bool gravity_forces(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    gridgen::run_lanes<T, gravity_forces_traits>(arrays, begin, end, batch);
+    return gridgen::run_lanes<T, gravity_forces_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_coriolis_matrix)
 // Coriolis matrix: C qd are the Coriolis and centrifugal torques.
 template <class S, class T = gridgen::Pack<S>>
-void coriolis_matrix(
+bool coriolis_matrix(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    gridgen::run_lanes<T, coriolis_matrix_traits>(arrays, begin, end, batch);
+    return gridgen::run_lanes<T, coriolis_matrix_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_aba)
 // Forward dynamics: joint accelerations that given torques produce.
 template <class S, class T = gridgen::Pack<S>>
-void forward_dynamics_aba(
+bool forward_dynamics_aba(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    gridgen::run_lanes<T, forward_dynamics_aba_traits>(arrays, begin, end, batch);
+    return gridgen::run_lanes<T, forward_dynamics_aba_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_crba)
 // Forward dynamics: joint accelerations that given torques produce.
 template <class S, class T = gridgen::Pack<S>>
-void forward_dynamics_crba(
+bool forward_dynamics_crba(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    gridgen::run_lanes<T, forward_dynamics_crba_traits>(arrays, begin, end, batch);
+    return gridgen::run_lanes<T, forward_dynamics_crba_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_mass_matrix)
 // Mass matrix: joint-space inertia.
 template <class S, class T = gridgen::Pack<S>>
-void mass_matrix(
+bool mass_matrix(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    gridgen::run_lanes<T, mass_matrix_traits>(arrays, begin, end, batch);
+    return gridgen::run_lanes<T, mass_matrix_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_mass_matrix_inverse)
 // Inverse of the mass matrix.
 template <class S, class T = gridgen::Pack<S>>
-void mass_matrix_inverse(
+bool mass_matrix_inverse(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    gridgen::run_lanes<T, mass_matrix_inverse_traits>(arrays, begin, end, batch);
+    return gridgen::run_lanes<T, mass_matrix_inverse_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_inverse_dynamics_gradient)
 // Gradient of inverse dynamics by positions and velocities.
 template <class S, class T = gridgen::Pack<S>>
-void inverse_dynamics_gradient(
+bool inverse_dynamics_gradient(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    gridgen::run_lanes<T, inverse_dynamics_gradient_traits>(arrays, begin, end, batch);
+    return gridgen::run_lanes<T, inverse_dynamics_gradient_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_gradient)
 // Gradient of forward dynamics by positions, velocities and torques.
 template <class S, class T = gridgen::Pack<S>>
-void forward_dynamics_gradient(
+bool forward_dynamics_gradient(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    gridgen::run_lanes<T, forward_dynamics_gradient_traits>(arrays, begin, end, batch);
+    return gridgen::run_lanes<T, forward_dynamics_gradient_traits>(arrays, begin, end, batch);
 }
 #endif
 
@@ -122,10 +123,10 @@ void forward_dynamics_gradient(
 // Time step: the state after a time with constant joint torques,
 // semi-implicit Euler method.
 template <class S, class T = gridgen::Pack<S>>
-void step_semi_implicit(
+bool step_semi_implicit(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    gridgen::run_lanes<T, step_semi_implicit_traits>(arrays, begin, end, batch);
+    return gridgen::run_lanes<T, step_semi_implicit_traits>(arrays, begin, end, batch);
 }
 #endif
 
@@ -133,10 +134,10 @@ void step_semi_implicit(
 // Time step: the state after a time with constant joint torques,
 // explicit Euler method.
 template <class S, class T = gridgen::Pack<S>>
-void step_euler(
+bool step_euler(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    gridgen::run_lanes<T, step_euler_traits>(arrays, begin, end, batch);
+    return gridgen::run_lanes<T, step_euler_traits>(arrays, begin, end, batch);
 }
 #endif
 
@@ -144,140 +145,140 @@ void step_euler(
 // Time step: the state after a time with constant joint torques,
 // semi-implicit Euler method with implicit damping.
 template <class S, class T = gridgen::Pack<S>>
-void step_implicit(
+bool step_implicit(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    gridgen::run_lanes<T, step_implicit_traits>(arrays, begin, end, batch);
+    return gridgen::run_lanes<T, step_implicit_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_kinematics)
 // Forward kinematics: poses of all frames.
 template <class S, class T = gridgen::Pack<S>>
-void forward_kinematics(
+bool forward_kinematics(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    gridgen::run_lanes<T, forward_kinematics_traits>(arrays, begin, end, batch);
+    return gridgen::run_lanes<T, forward_kinematics_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_center_of_mass)
 // Center of mass.
 template <class S, class T = gridgen::Pack<S>>
-void center_of_mass(
+bool center_of_mass(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    gridgen::run_lanes<T, center_of_mass_traits>(arrays, begin, end, batch);
+    return gridgen::run_lanes<T, center_of_mass_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_center_of_mass_jacobian)
 // Jacobian of the center of mass.
 template <class S, class T = gridgen::Pack<S>>
-void center_of_mass_jacobian(
+bool center_of_mass_jacobian(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    gridgen::run_lanes<T, center_of_mass_jacobian_traits>(arrays, begin, end, batch);
+    return gridgen::run_lanes<T, center_of_mass_jacobian_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_centroidal_momentum_matrix)
 // Centroidal momentum matrix: joint velocities to momentum about the center of mass.
 template <class S, class T = gridgen::Pack<S>>
-void centroidal_momentum_matrix(
+bool centroidal_momentum_matrix(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    gridgen::run_lanes<T, centroidal_momentum_matrix_traits>(arrays, begin, end, batch);
+    return gridgen::run_lanes<T, centroidal_momentum_matrix_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_centroidal_momentum)
 // Centroidal momentum of a robot whose base is at rest.
 template <class S, class T = gridgen::Pack<S>>
-void centroidal_momentum(
+bool centroidal_momentum(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    gridgen::run_lanes<T, centroidal_momentum_traits>(arrays, begin, end, batch);
+    return gridgen::run_lanes<T, centroidal_momentum_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_kinetic_energy)
 // Kinetic energy of a robot whose base is at rest.
 template <class S, class T = gridgen::Pack<S>>
-void kinetic_energy(
+bool kinetic_energy(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    gridgen::run_lanes<T, kinetic_energy_traits>(arrays, begin, end, batch);
+    return gridgen::run_lanes<T, kinetic_energy_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_potential_energy)
 // Potential energy, zero for a center of mass at the base origin.
 template <class S, class T = gridgen::Pack<S>>
-void potential_energy(
+bool potential_energy(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    gridgen::run_lanes<T, potential_energy_traits>(arrays, begin, end, batch);
+    return gridgen::run_lanes<T, potential_energy_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_integrate)
 // Integration: the configuration after unit time with constant velocities.
 template <class S, class T = gridgen::Pack<S>>
-void integrate(
+bool integrate(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    gridgen::run_lanes<T, integrate_traits>(arrays, begin, end, batch);
+    return gridgen::run_lanes<T, integrate_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_integrate_gradient)
 // Derivatives of integrate with respect to q and v, in tangent spaces.
 template <class S, class T = gridgen::Pack<S>>
-void integrate_gradient(
+bool integrate_gradient(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    gridgen::run_lanes<T, integrate_gradient_traits>(arrays, begin, end, batch);
+    return gridgen::run_lanes<T, integrate_gradient_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_difference)
 // Difference: velocities from one configuration to another in unit time.
 template <class S, class T = gridgen::Pack<S>>
-void difference(
+bool difference(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    gridgen::run_lanes<T, difference_traits>(arrays, begin, end, batch);
+    return gridgen::run_lanes<T, difference_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_difference_gradient)
 // Derivatives of difference with respect to q0 and q1, in tangent spaces.
 template <class S, class T = gridgen::Pack<S>>
-void difference_gradient(
+bool difference_gradient(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    gridgen::run_lanes<T, difference_gradient_traits>(arrays, begin, end, batch);
+    return gridgen::run_lanes<T, difference_gradient_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_interpolate)
 // Interpolation between configurations.
 template <class S, class T = gridgen::Pack<S>>
-void interpolate(
+bool interpolate(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    gridgen::run_lanes<T, interpolate_traits>(arrays, begin, end, batch);
+    return gridgen::run_lanes<T, interpolate_traits>(arrays, begin, end, batch);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_distance)
 // Distance between configurations.
 template <class S, class T = gridgen::Pack<S>>
-void distance(
+bool distance(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    gridgen::run_lanes<T, distance_traits>(arrays, begin, end, batch);
+    return gridgen::run_lanes<T, distance_traits>(arrays, begin, end, batch);
 }
 #endif
 
@@ -285,10 +286,10 @@ void distance(
 // Rollout: the states of a trajectory,
 // semi-implicit Euler method.
 template <class S, class T = gridgen::Pack<S>>
-void rollout_semi_implicit(
+bool rollout_semi_implicit(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64)
 {
-    gridgen::run_rollouts<T, rollout_semi_implicit_traits>(arrays, begin, end);
+    return gridgen::run_rollouts<T, rollout_semi_implicit_traits>(arrays, begin, end);
 }
 #endif
 
@@ -296,10 +297,10 @@ void rollout_semi_implicit(
 // Rollout: the states of a trajectory,
 // explicit Euler method.
 template <class S, class T = gridgen::Pack<S>>
-void rollout_euler(
+bool rollout_euler(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64)
 {
-    gridgen::run_rollouts<T, rollout_euler_traits>(arrays, begin, end);
+    return gridgen::run_rollouts<T, rollout_euler_traits>(arrays, begin, end);
 }
 #endif
 
@@ -307,10 +308,10 @@ void rollout_euler(
 // Rollout: the states of a trajectory,
 // semi-implicit Euler method with implicit damping.
 template <class S, class T = gridgen::Pack<S>>
-void rollout_implicit(
+bool rollout_implicit(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64)
 {
-    gridgen::run_rollouts<T, rollout_implicit_traits>(arrays, begin, end);
+    return gridgen::run_rollouts<T, rollout_implicit_traits>(arrays, begin, end);
 }
 #endif
 

@@ -10,8 +10,9 @@ function forwardKinematics({ bodies, frames }, q) {
     p.map((v, k) => v + dot(R[k], x)),
   ];
   const motion = (body) => {
-    if (body.free) {
-      const [x, y, z, a, b, c, d] = q.slice(body.q, body.q + 7);
+    if (body.quaternion !== null) {
+      const [x, y, z] = [0, 1, 2].map((k) => k < body.quaternion ? q[body.q + k] : 0);
+      const [a, b, c, d] = q.slice(body.q + body.quaternion);
       return [[
         [1 - 2 * (b * b + c * c), 2 * (a * b - c * d), 2 * (a * c + b * d)],
         [2 * (a * b + c * d), 1 - 2 * (a * a + c * c), 2 * (b * c - a * d)],
@@ -34,7 +35,7 @@ const view = (() => {
   const canvas = document.getElementById("scene"), label = document.getElementById("label");
   const rows = document.getElementById("sliders"), pen = canvas.getContext("2d");
   const q = Array(scene.nq).fill(0);
-  bodies.forEach((body) => { if (body.free) q[body.q + 6] = 1; });
+  bodies.forEach((body) => { if (body.quaternion !== null) q[body.q + body.quaternion + 3] = 1; });
   let poses = forwardKinematics(scene, q), yaw = 0.7, pitch = 0.3, zoom = 1, fitted = 1, hovered = NaN, dots = [];
   const fingers = new Map(), sliders = [];
 
@@ -144,7 +145,7 @@ const view = (() => {
     bodies.forEach((body, k) => line(origin(body.parent), origin(k), ink, 2.5));
     bodies.forEach((body, k) => {
       const [from, to] = [-1, 1].map((s) => seen(point(k, [0, 0, s * 0.03 * size])));
-      if (!body.free) line(from, to, color(body.kind), 3);
+      if (body.quaternion === null) line(from, to, color(body.kind), 3);
       dot(origin(k), k === hovered ? 8 : 4, color(body.kind));
       dots.push([origin(k), described(body)]);
     });
@@ -152,7 +153,7 @@ const view = (() => {
   function described(body) {
     const unit = body.turn ? "rad" : "m", limits = [body.lower ?? -Infinity, body.upper ?? Infinity].map((x) => Number(x.toPrecision(4)));
     const value = (body.multiplier * q[body.q] + body.offset).toPrecision(3);
-    const state = body.free ? "" : ` at ${value} ${unit}, limits ${limits.join(" to ")}`;
+    const state = body.quaternion !== null ? "" : ` at ${value} ${unit}, limits ${limits.join(" to ")}`;
     return `${body.joint} (${body.kind})${body.mimics ? ", mimics" : ""}${state}; moves ${body.link}, ${body.mass.toPrecision(3)} kg`;
   }
   // Return which dot is the nearest within 12 pixels, joints before links.
@@ -173,7 +174,7 @@ const view = (() => {
     label.style.top = `${Math.max(0, at[1] - label.offsetHeight - 8)}px`;
   }
 
-  // A slider for each coordinate; a free joint has its position and roll, pitch and yaw.
+  // A slider for each coordinate; free and ball joints have roll, pitch and yaw.
   function slider(index, name, turns, lower, upper) {
     const most = turns ? 4 * Math.PI : 10 * size, usual = turns ? Math.PI : size / 2;
     let from = Math.max(lower ?? Math.min(0, upper ?? 0) - usual, -most);
@@ -197,20 +198,22 @@ const view = (() => {
     bodies.forEach((body, k) => {
       const own = values.filter((_, n) => sliders[n].index === k);
       if (!own.length) return;
-      if (!body.free) return void (q[body.q] = own[0]);
-      const [a, b, c] = own.slice(3).map((angle) => Math.cos(angle / 2));
-      const [d, e, f] = own.slice(3).map((angle) => Math.sin(angle / 2));
+      if (body.quaternion === null) return void (q[body.q] = own[0]);
+      const angles = own.slice(body.quaternion);
+      const [a, b, c] = angles.map((angle) => Math.cos(angle / 2));
+      const [d, e, f] = angles.map((angle) => Math.sin(angle / 2));
       const turn = [d * b * c - a * e * f, a * e * c + d * b * f, a * b * f - d * e * c, a * b * c + d * e * f];
-      [...own.slice(0, 3), ...turn].forEach((v, n) => { q[body.q + n] = v; });
+      [...own.slice(0, body.quaternion), ...turn].forEach((v, n) => { q[body.q + n] = v; });
     });
     poses = forwardKinematics(scene, q);
   }
   bodies.forEach((body, k) => {
-    if (!body.free && !body.mimics) slider(k, body.joint, body.turn !== 0, body.lower, body.upper);
+    if (body.quaternion === null && !body.mimics) slider(k, body.joint, body.turn !== 0, body.lower, body.upper);
   });
   bodies.forEach((body, k) => {
-    const parts = body.free ? ["x", "y", "z", "roll", "pitch", "yaw"] : [];
-    parts.forEach((part, n) => slider(k, `${body.joint} ${part}`, n > 2, null, null));
+    if (body.quaternion === null) return;
+    const parts = ["x", "y", "z"].slice(0, body.quaternion).concat(["roll", "pitch", "yaw"]);
+    parts.forEach((part, n) => slider(k, `${body.joint} ${part}`, n >= body.quaternion, null, null));
   });
   document.getElementById("reset").addEventListener("click", () => {
     sliders.forEach(({ input }) => { input.value = 0; });

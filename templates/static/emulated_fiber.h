@@ -9,11 +9,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <system_error>
 
 #if defined(GRIDGEN_THREAD_SANITIZER)
 extern "C" {
@@ -98,17 +96,21 @@ namespace gridgen::emulated {
 // committed.
 class Stacks {
   public:
-    // Throws std::system_error if the system is out of memory.
     explicit Stacks(std::size_t count)
         : guard_(static_cast<std::size_t>(sysconf(_SC_PAGESIZE))), bytes_(count * (guard_ + size)) {
         memory_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (memory_ == MAP_FAILED) throw std::system_error(errno, std::generic_category());
+        if (!allocated()) return;
         for (std::size_t i = 0; i < count; ++i) mprotect(stack(i) - guard_, guard_, PROT_NONE);
     }
-    ~Stacks() { munmap(memory_, bytes_); }
+    ~Stacks() {
+        if (allocated()) munmap(memory_, bytes_);
+    }
     Stacks(const Stacks&) = delete;
     Stacks& operator=(const Stacks&) = delete;
+
+    // Whether the system had memory for them.
+    bool allocated() const { return memory_ != MAP_FAILED; }
 
     // The lowest address of a stack of `size` bytes.
     unsigned char* stack(std::size_t i) const {

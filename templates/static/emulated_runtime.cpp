@@ -1,11 +1,8 @@
 // Runtime of every emulated kernel: launches, from a library or as a standalone program, and thread
-// synchronization.
+// synchronization. Like all generated code it needs no C++ library.
 #include "emulated_team.h"
 
-#include <cstdio>
-#include <cstdlib>
-#include <exception>
-#include <mutex>
+#include <pthread.h>
 
 uint3 threadIdx, blockIdx;
 dim3 blockDim, gridDim;
@@ -32,28 +29,42 @@ void serve() {
     current.team->serve([] { kernel.run(current.arrays, current.states); });
 }
 
-// Runs the kernel over a grid. Returns an error message; empty on success.
-std::string launch(const std::vector<Array>& arrays, std::int64_t states, const Grid& grid,
-                   LeftOut left_out) {
-    if (static_cast<int>(arrays.size()) != kernel.arrays) {
-        return "the kernel takes " + std::to_string(kernel.arrays) + " arrays, but " +
-               std::to_string(arrays.size()) + " are given";
-    }
-    // Launches share the variables above, and the static `__shared__` variables of this library.
-    static std::mutex one_at_a_time;
-    const std::lock_guard hold(one_at_a_time);
+// Launches share the variables above, and the static `__shared__` variables of this library.
+pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
 
-    Team team(static_cast<unsigned>(grid.threads), static_cast<std::size_t>(grid.shared_bytes),
-              serve, std::move(left_out));
-    current = {&team, arrays.data(), states};
+int launch_alone(const Items<Array>& arrays, std::int64_t states, const Grid& grid, LeftOut left_out,
+                 Message& message) {
+    Team team(static_cast<unsigned>(grid.threads), static_cast<std::size_t>(grid.shared_bytes), serve,
+              left_out);
+    if (!team.allocated()) {
+        message.add("Cannot allocate memory");
+        return 2;
+    }
+    current = {&team, arrays.begin(), states};
     blockDim.x = static_cast<unsigned>(grid.threads);
     gridDim.x = static_cast<unsigned>(grid.blocks);
-    std::string failure;
-    for (std::int64_t block = 0; block < grid.blocks && failure.empty(); ++block) {
+    for (std::int64_t block = 0; block < grid.blocks; ++block) {
         blockIdx.x = static_cast<unsigned>(block);
-        failure = team.run_block();
+        const Message& failure = team.run_block();
+        if (failure.empty()) continue;
+        message.add("%s", failure.text());
+        return 1;
     }
-    return failure;
+    return 0;
+}
+
+// Runs the kernel over a grid. Returns 0; 1 for an error of the kernel and 2 if the system is out of
+// memory, with a message.
+int launch(const Items<Array>& arrays, std::int64_t states, const Grid& grid, LeftOut left_out,
+           Message& message) {
+    if (static_cast<int>(arrays.size()) != kernel.arrays) {
+        message.add("the kernel takes %d arrays, but %zu are given", kernel.arrays, arrays.size());
+        return 1;
+    }
+    pthread_mutex_lock(&one_at_a_time);
+    const int status = launch_alone(arrays, states, grid, left_out, message);
+    pthread_mutex_unlock(&one_at_a_time);
+    return status;
 }
 
 }  // namespace
@@ -87,21 +98,14 @@ using namespace gridgen::emulated;
 extern "C" __attribute__((visibility("default"))) int gridgen_entry(
     const std::int64_t* arrays, std::int64_t count, std::int64_t states, const std::int64_t* grid,
     char* message, std::int64_t capacity) {
-    const auto report = [message, capacity](const char* text) {
-        std::snprintf(message, static_cast<std::size_t>(capacity), "%s", text);
-    };
-    try {
-        std::vector<Array> all;
-        for (std::int64_t i = 0; i < count; ++i) {
-            all.push_back({arrays[3 * i], arrays[3 * i + 1], arrays[3 * i + 2]});
-        }
-        const std::string failure = launch(all, states, Grid{grid[0], grid[1], grid[2]}, LeftOut());
-        report(failure.c_str());
-        return failure.empty() ? 0 : 1;
-    } catch (const std::exception& error) {
-        report(error.what());
-        return 2;
+    Message reason;
+    Items<Array> all(static_cast<std::size_t>(count));
+    for (std::int64_t i = 0; i < count; ++i) {
+        all.add(arrays[3 * i], arrays[3 * i + 1], arrays[3 * i + 2]);
     }
+    const int status = launch(all, states, Grid{grid[0], grid[1], grid[2]}, LeftOut(), reason);
+    std::snprintf(message, static_cast<std::size_t>(capacity), "%s", reason.text());
+    return status;
 }
 
 // A program: `program inputs outputs [file line]`, where file and line select a barrier to omit.
@@ -125,33 +129,35 @@ int main(int count, char** words) {
     grid.threads = integer();
     grid.blocks = integer();
     grid.shared_bytes = integer();
-    std::vector<std::size_t> sizes(static_cast<std::size_t>(integer()));
-    std::vector<Array> arrays(sizes.size());
-    for (std::size_t i = 0; i < sizes.size(); ++i) {
-        sizes[i] = static_cast<std::size_t>(integer());
-        arrays[i].batch = integer();
-        arrays[i].component = integer();
+    const auto count_of_arrays = static_cast<std::size_t>(integer());
+    Items<std::size_t> sizes(count_of_arrays);
+    Items<Array> arrays(count_of_arrays);
+    for (std::size_t i = 0; i < count_of_arrays; ++i) {
+        sizes.add(static_cast<std::size_t>(integer()));
+        Array& array = arrays.add();
+        array.batch = integer();
+        array.component = integer();
     }
     // One allocation each, of the exact size, so that AddressSanitizer detects accesses beyond the end.
-    std::vector<std::unique_ptr<unsigned char[]>> memory;
-    for (std::size_t i = 0; i < sizes.size(); ++i) {
-        memory.emplace_back(new unsigned char[sizes[i]]);
-        if (std::fread(memory[i].get(), 1, sizes[i], input) != sizes[i]) return 2;
-        arrays[i].address = reinterpret_cast<std::int64_t>(memory[i].get());
+    Items<Items<unsigned char>> memory(count_of_arrays);
+    for (std::size_t i = 0; i < count_of_arrays; ++i) {
+        unsigned char* bytes = memory.add(sizes[i]).begin();
+        if (std::fread(bytes, 1, sizes[i], input) != sizes[i]) return 2;
+        arrays[i].address = reinterpret_cast<std::int64_t>(bytes);
     }
     std::fclose(input);
 
     LeftOut left_out;
     if (count == 5) left_out = {words[3], std::atoi(words[4])};
-    const std::string failure = launch(arrays, states, grid, left_out);
-    if (!failure.empty()) {
-        std::fprintf(stderr, "%s\n", failure.c_str());
-        return 3;
+    Message message;
+    if (const int status = launch(arrays, states, grid, left_out, message)) {
+        std::fprintf(stderr, "%s\n", message.text());
+        return status == 1 ? 3 : 2;
     }
     std::FILE* output = std::fopen(words[2], "wb");
     if (output == nullptr) return 2;
-    for (std::size_t i = 0; i < sizes.size(); ++i) {
-        std::fwrite(memory[i].get(), 1, sizes[i], output);
+    for (std::size_t i = 0; i < count_of_arrays; ++i) {
+        std::fwrite(memory[i].begin(), 1, sizes[i], output);
     }
     return std::fclose(output) == 0 ? 0 : 2;
 }

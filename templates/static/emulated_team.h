@@ -13,14 +13,43 @@
 #include "emulated_kernel.h"
 #include "emulated_memory.h"
 
+#include <cstdarg>
 #include <cstdio>
-#include <deque>
-#include <memory>
-#include <string>
-#include <string_view>
-#include <vector>
+#include <cstdlib>
+#include <cstring>
 
 namespace gridgen::emulated {
+
+// The name of a file without its folder.
+inline const char* name_of(const char* path) {
+    const char* slash = std::strrchr(path, '/');
+    return slash == nullptr ? path : slash + 1;
+}
+
+// What went wrong; a long message is cut.
+class Message {
+  public:
+    __attribute__((format(printf, 2, 3))) Message& add(const char* format, ...) {
+        const std::size_t room = sizeof text_ - length_;
+        std::va_list arguments;
+        va_start(arguments, format);
+        const int length = std::vsnprintf(text_ + length_, room, format, arguments);
+        va_end(arguments);
+        if (length > 0) length_ += std::size_t(length) < room ? std::size_t(length) : room - 1;
+        return *this;
+    }
+
+    Message& add(const Place& place) {
+        return add("%s:%d: %s", name_of(place.file), place.line, place.operation);
+    }
+
+    bool empty() const { return length_ == 0; }
+    const char* text() const { return text_; }
+
+  private:
+    char text_[1 << 14] = "";
+    std::size_t length_ = 0;
+};
 
 struct Warp {
     unsigned index = 0;
@@ -82,13 +111,11 @@ struct Meeting {
 
 // The location of a barrier to omit: for tests that a check detects a missing barrier.
 struct LeftOut {
-    std::string file;
+    const char* file = "";
     int line = 0;  // 0: none
 
     bool operator()(const Place& place) const {
-        if (line != place.line) return false;
-        const std::string_view path = place.file;
-        return path.substr(path.find_last_of('/') + 1) == file;
+        return line == place.line && std::strcmp(name_of(place.file), file) == 0;
     }
 };
 
@@ -96,27 +123,37 @@ class Team {
     static constexpr int most_barriers = 16;
 
   public:
-    // Throws std::system_error if the system has no memory for the stacks.
     Team(unsigned threads, std::size_t shared_bytes, void (*serve)(), LeftOut left_out)
         : shared_bytes_(shared_bytes),
-          dynamic_shared_(new unsigned char[shared_bytes]),
+          dynamic_shared_(shared_bytes),
+          static_shared_(SharedVariables::of_this_file().count()),
           stacks_(threads),
-          left_out_(std::move(left_out)),
+          left_out_(left_out),
           warps_((threads + warpSize - 1) / warpSize),
+          threads_(threads),
           // Each thread is in one, or about to enter one; it may have arrived at others without waiting.
           meetings_(threads + 1 + most_barriers) {
-        for (Meeting& meeting : meetings_) link(free_, meeting);
-        for (unsigned i = 0; i < warps_.size(); ++i) warps_[i].index = i;
+        if (!allocated()) return;
+        SharedVariables::of_this_file().each(
+            [this](const Region& region) { static_shared_.add(region); });
+        for (unsigned i = 0; i < threads + 1 + most_barriers; ++i) link(free_, meetings_.add());
         for (unsigned i = 0; i < threads; ++i) {
-            threads_.emplace_back(i, warps_[i / warpSize], stacks_.stack(i), serve);
+            if (i % warpSize == 0) warps_.add(i / warpSize);
+            threads_.add(i, warps_[i / warpSize], stacks_.stack(i), serve);
         }
+    }
+
+    // Whether the system had memory for the threads.
+    bool allocated() const {
+        return dynamic_shared_.allocated() && static_shared_.allocated() && stacks_.allocated() &&
+               warps_.allocated() && threads_.allocated() && meetings_.allocated();
     }
 
     // Runs a block: every thread runs `serve` once, with the given argument.
     // Returns the error message of the kernel; empty on success.
-    std::string run_block() {
-        poison(dynamic_shared_.get(), shared_bytes_);
-        for (const Region& region : shared_variables()) poison(region.memory, region.size);
+    const Message& run_block() {
+        poison(dynamic_shared_.begin(), shared_bytes_);
+        for (const Region& region : static_shared_) poison(region.memory, region.size);
         for (Warp& warp : warps_) warp.live = 0;
         begin_.enter_first();
         end_.enter_first();
@@ -150,10 +187,11 @@ class Team {
         Meeting* meeting = find(nullptr, 0, 0);
         if (meeting == nullptr) {
             meeting = &open(nullptr, 0, place);
-        } else if (std::string_view(meeting->place.operation) != place.operation ||
-                   meeting->place.line != place.line) {
-            give_up(at(place) + " is reached by some threads of the block while others wait in " +
-                    at(meeting->place) + ": a barrier of the block must not stand in divergent code");
+        } else if (differ(meeting->place, place) || meeting->place.line != place.line) {
+            failure_.add(place).add(" is reached by some threads of the block while others wait in ");
+            failure_.add(meeting->place);
+            failure_.add(": a barrier of the block must not stand in divergent code");
+            give_up();
         }
         await(*meeting, vote, true);
         const Votes votes = meeting->votes;
@@ -165,8 +203,9 @@ class Team {
     // the others continue, but it neither waits nor publishes its writes.
     void meet_some(const Place& place, int number, int threads, bool waits) {
         if (number < 1 || number >= most_barriers || threads < warpSize || threads % warpSize) {
-            give_up(at(place) + " names barrier " + std::to_string(number) + " of " +
-                    std::to_string(threads) + " threads: CUDA has barriers 1 to 15, of whole warps");
+            failure_.add(place).add(" names barrier %d of %d threads: ", number, threads);
+            failure_.add("CUDA has barriers 1 to 15, of whole warps");
+            give_up();
         }
         Meeting* found = find(nullptr, 0, 0, number);
         if (found == nullptr) {
@@ -174,8 +213,9 @@ class Team {
             found->number = number;
             found->called = static_cast<unsigned>(threads);
         } else if (found->called != static_cast<unsigned>(threads)) {
-            give_up(at(place) + " calls for " + std::to_string(threads) + " threads while " +
-                    at(found->place) + " has called for " + std::to_string(found->called));
+            failure_.add(place).add(" calls for %d threads while ", threads);
+            failure_.add(found->place).add(" has called for %u", found->called);
+            give_up();
         }
         Meeting& meeting = *found;
         const bool is_left_out = left_out_(place);
@@ -223,31 +263,41 @@ class Team {
         return value;
     }
 
-    void* dynamic_shared() const { return dynamic_shared_.get(); }
+    void* dynamic_shared() const { return dynamic_shared_.begin(); }
 
-    // Ends the run; all fibers stay suspended.
-    [[noreturn]] void give_up(std::string reason) {
-        failure_ = std::move(reason);
+    [[noreturn]] void give_up(const char* reason) {
+        failure_.add("%s", reason);
+        give_up();
+    }
+
+  private:
+    // Ends the run with a message; all fibers stay suspended.
+    [[noreturn]] void give_up() {
         end_.enter();
         self_->fiber.switch_to(outside_);
         std::abort();  // no fiber switches back
     }
 
-  private:
+    static bool differ(const Place& one, const Place& other) {
+        return std::strcmp(one.operation, other.operation) != 0;
+    }
+
     // The meeting of these lanes for the current thread.
     Meeting& join(const Place& place, std::uint32_t mask) {
         const Thread& self = *self_;
         if ((mask & self.bit) == 0) {
-            give_up(at(place) + " is reached by lane " + std::to_string(self.index % warpSize) +
-                    ", which its mask " + hexadecimal(mask) + " does not name");
+            failure_.add(place).add(" is reached by lane %u, ", self.index % warpSize);
+            failure_.add("which its mask 0x%08x does not name", mask);
+            give_up();
         }
         Meeting* meeting = find(self.warp, mask, self.bit);
         if (meeting == nullptr) {
             meeting = &open(self.warp, mask, place);
-        } else if (std::string_view(meeting->place.operation) != place.operation) {
-            give_up(at(place) + " is reached by lane " + std::to_string(self.index % warpSize) +
-                    " while lanes " + hexadecimal(meeting->came) + " of the same mask " +
-                    hexadecimal(mask) + " wait in " + at(meeting->place));
+        } else if (differ(meeting->place, place)) {
+            failure_.add(place).add(" is reached by lane %u while ", self.index % warpSize);
+            failure_.add("lanes 0x%08x of the same mask 0x%08x wait in ", meeting->came, mask);
+            failure_.add(meeting->place);
+            give_up();
         }
         meeting->came |= self.bit;
         return *meeting;
@@ -356,53 +406,40 @@ class Team {
     }
 
     [[noreturn]] void give_up_stuck() {
-        std::string reason = live_ ? "deadlock: every thread waits"
-                                   : "every thread has returned, and barriers are not complete";
+        failure_.add(live_ ? "deadlock: every thread waits"
+                           : "every thread has returned, and barriers are not complete");
         for (const Meeting* meeting = open_; meeting != nullptr; meeting = meeting->next) {
-            reason += "\n  " + at(meeting->place);
+            failure_.add("\n  ").add(meeting->place);
             if (meeting->number) {
-                reason += " is reached by " + std::to_string(meeting->votes.arrived) + " of " +
-                          std::to_string(meeting->called) + " threads at barrier " +
-                          std::to_string(meeting->number);
+                failure_.add(" is reached by %u of %u threads at barrier %d", meeting->votes.arrived,
+                             meeting->called, meeting->number);
             } else if (meeting->warp == nullptr) {
-                reason += " is reached by " + std::to_string(meeting->votes.arrived) + " of " +
-                          std::to_string(live_) + " threads of the block";
+                failure_.add(" is reached by %u of %u threads of the block", meeting->votes.arrived,
+                             live_);
             } else {
-                reason += " is reached by lanes " + hexadecimal(meeting->came) + " of mask " +
-                          hexadecimal(meeting->mask) + " in warp " +
-                          std::to_string(meeting->warp->index);
+                failure_.add(" is reached by lanes 0x%08x of mask 0x%08x in warp %u", meeting->came,
+                             meeting->mask, meeting->warp->index);
             }
         }
-        give_up(std::move(reason));
-    }
-
-    static std::string at(const Place& place) {
-        const std::string_view path = place.file;
-        return std::string(path.substr(path.find_last_of('/') + 1)) + ":" +
-               std::to_string(place.line) + ": " + place.operation;
-    }
-
-    static std::string hexadecimal(std::uint32_t mask) {
-        char digits[11];
-        std::snprintf(digits, sizeof digits, "0x%08x", static_cast<unsigned>(mask));
-        return digits;
+        give_up();
     }
 
     const std::size_t shared_bytes_;
-    const std::unique_ptr<unsigned char[]> dynamic_shared_;  // exact size, so that ASan detects overruns
+    const Items<unsigned char> dynamic_shared_;  // exact size, so that ASan detects overruns
+    Items<Region> static_shared_;
     const Stacks stacks_;
     const LeftOut left_out_;
-    std::vector<Warp> warps_;
-    std::deque<Thread> threads_;
+    Items<Warp> warps_;
+    Items<Thread> threads_;
 
     Fiber outside_;                // of the caller of the launch
     Thread* self_ = nullptr;       // the current thread
     Queue ready_;                  // threads that can run
-    std::vector<Meeting> meetings_;
+    Items<Meeting> meetings_;
     Meeting* open_ = nullptr;      // meetings with waiting threads
     Meeting* free_ = nullptr;      // meetings for reuse
     unsigned live_ = 0;            // threads that have not returned from the block
-    std::string failure_;
+    Message failure_;
     Order begin_, end_;            // of a block
 };
 

@@ -1,4 +1,5 @@
-// Implementation of the C functions of a robot.
+// Implementation of the C functions of a robot. With GRIDGEN_ONE_STATE they compute one state after the
+// other, and contain no code for SIMD packs: for controllers, and for programs that call one state alone.
 #ifndef GRIDGEN_LIBRARY_H
 #define GRIDGEN_LIBRARY_H
 
@@ -48,9 +49,13 @@ gridgen_status compute_strided(const Array* arrays, int64 begin, int64 end, int6
     if (!arrays) return gridgen_no_array;
     const gridgen_status status = checked<S, F>(arrays, begin, end, batch);
     if (status != gridgen_done || begin == end) return status;
-    if (end - begin == 1) run_lanes<S, F>(arrays, begin, end, batch);
-    else run_lanes<Pack<S>, F>(arrays, begin, end, batch);
-    return status;
+#if defined(GRIDGEN_ONE_STATE)
+    const bool is_done = run_lanes<S, F>(arrays, begin, end, batch);
+#else
+    const bool is_done = end - begin == 1 ? run_lanes<S, F>(arrays, begin, end, batch)
+                                          : run_lanes<Pack<S>, F>(arrays, begin, end, batch);
+#endif
+    return is_done ? gridgen_done : gridgen_no_memory;
 }
 
 // Computes n states of the arrays of F: pointers to rows, or arrays.
@@ -86,8 +91,13 @@ gridgen_status search(Indices<k...>, int64 n, bool has_start, bool has_rest,
     const S settings[] = {own[0], own[1], own[2], own[3], S(!has_start && !has_rest),
                           S(has_rest ? F::to_rest : 0.0), S(F::floors[sizeof(S) == 8])};
     arrays[4] = for_all(settings);
-    if (n == 1) run_searches<S, F>(arrays, 0, n);
-    else run_searches<Pack<S>, F>(arrays, 0, n);
+#if !defined(GRIDGEN_ONE_STATE)
+    if (n > 1) {
+        run_searches<Pack<S>, F>(arrays, 0, n);
+        return gridgen_done;
+    }
+#endif
+    run_searches<S, F>(arrays, 0, n);
     return gridgen_done;
 }
 template <class S, class F, class... Arrays>

@@ -140,6 +140,7 @@ public:
     ~BorrowedNumbers() { __builtin_free(memory_); }
     BorrowedNumbers(const BorrowedNumbers&) = delete;
     BorrowedNumbers& operator=(const BorrowedNumbers&) = delete;
+    explicit operator bool() const { return memory_; }
     T* begin() const {
         const uint64 end = reinterpret_cast<uint64>(memory_) + pack_bytes - 1;
         return reinterpret_cast<T*>(end / pack_bytes * pack_bytes);
@@ -186,14 +187,21 @@ GRIDGEN_DEVICE void run_rollouts(Indices<k...>, const RolloutOptions& options, T
 
 // Computes the rollouts of states [begin, end), one per lane of T. arrays: those of F, each with a time axis
 // followed by its stride, then the options.
+// Returns false without memory.
 template <class T, class F>
-void run_rollouts(const Array* arrays, int64 begin, int64 end) {
+bool run_rollouts(const Array* arrays, int64 begin, int64 end) {
     constexpr UpTo<array_count<F>> all;
     const Array* last = arrays;
     for (int k = 0; k < array_count<F>; ++k) last += F::over_time[k] ? 2 : 1;
     const RolloutOptions options(pair(last[0]), pair(last[1]), pair(last[2]), pair(last[3]));
-    if constexpr (F::scratch + F::trail > 0) {
+    if constexpr (Lanes<T>::count == 1 && F::scratch > 0 && F::trail == 0) {
+        Scratch<T, F::scratch> scratch;
+        if (!scratch) return false;
+        const NoSubnormals<T> no_subnormals;
+        run_rollouts<T, F>(all, options, scratch->numbers, arrays, begin, end);
+    } else if constexpr (F::scratch + F::trail > 0) {
         const BorrowedNumbers<T> scratch(F::scratch + F::trail * options.between * options.substeps);
+        if (!scratch) return false;
         if constexpr (F::scratch > 0) {
             const NoSubnormals<Real<T>> no_subnormals;
             run_rollouts<T, F>(all, options, scratch.begin(), arrays, begin, end);
@@ -203,6 +211,7 @@ void run_rollouts(const Array* arrays, int64 begin, int64 end) {
     } else {
         run_rollouts<T, F>(all, options, nullptr, arrays, begin, end);
     }
+    return true;
 }
 
 }  // namespace gridgen

@@ -358,9 +358,10 @@ template <class X> class Borrowed {
 public:
     Borrowed() : begin_(__builtin_malloc(sizeof(X) + alignment)) {
 #if defined(__linux__)
-        if (alignment == large_page) madvise(operator->(), sizeof(X), large_pages);
+        if (alignment == large_page && begin_) madvise(operator->(), sizeof(X), large_pages);
 #endif
     }
+    explicit operator bool() const { return begin_; }
     ~Borrowed() { __builtin_free(begin_); }
     Borrowed(const Borrowed&) = delete;
     Borrowed& operator=(const Borrowed&) = delete;
@@ -373,6 +374,29 @@ private:
     static constexpr uint64 alignment = sizeof(X) > 2 * large_page ? large_page : pack_bytes;
     void* begin_;
 };
+
+// Scratch memory of one state: on the stack up to this size, so that nothing is allocated.
+#ifndef GRIDGEN_STACK_BYTES
+#define GRIDGEN_STACK_BYTES (128 << 10)
+#endif
+template <class X> class OnStack {
+public:
+    explicit operator bool() const { return true; }
+    X* operator->() { return &x_; }
+
+private:
+    X x_;
+};
+template <class X, bool fits = (sizeof(X) <= GRIDGEN_STACK_BYTES)> struct ScratchOf {
+    using Type = OnStack<X>;
+};
+template <class X> struct ScratchOf<X, false> {
+    using Type = Borrowed<X>;
+};
+template <class S, int count> struct ScratchNumbers {
+    S numbers[count];
+};
+template <class S, int count> using Scratch = typename ScratchOf<ScratchNumbers<S, count>>::Type;
 
 // In a long chain the effect of one joint on another decays. Below 1e-38, x86 processors take a hundred
 // cycles for every float32 operation on such a number. During the lifetime of this object denormals are
@@ -724,10 +748,11 @@ GRIDGEN_DEVICE void compute_parts(Indices<part...>, K all, const States& states,
 }
 
 template <class S, class F, int... k>
-GRIDGEN_DEVICE void run_packs(Indices<k...> all, const States& states) {
+GRIDGEN_DEVICE bool run_packs(Indices<k...> all, const States& states) {
     if constexpr (F::scratch > 0) {
         using Arrays = PackedArrays<S, F, Indices<k...>>;
         const Borrowed<Arrays> memory;
+        if (!memory) return false;
         const NoSubnormals<S> no_subnormals;
         Arrays& own = *memory.operator->();
         compute_packs<S, F>(
@@ -737,6 +762,7 @@ GRIDGEN_DEVICE void run_packs(Indices<k...> all, const States& states) {
     } else {
         compute_packs<S, F>(all, states, nullptr, PackedArray<S, F, k>()...);
     }
+    return true;
 }
 
 // The number of results of a state.
@@ -747,13 +773,14 @@ template <class F> constexpr int64 result_size() {
 }
 
 // Computes states [begin, end) of a batch in packs. Packs of states are read, and their results are
-// written, in registers.
+// written, in registers. Returns false without memory.
 template <class S, class F>
-void run_packs(const Array* arrays, int64 begin, int64 end, int64 batch) {
+bool run_packs(const Array* arrays, int64 begin, int64 end, int64 batch) {
     constexpr int64 results = result_size<F>();
     const States states = {arrays, begin, end, are_streamed<S>(begin, end, batch, results)};
-    run_packs<S, F>(UpTo<array_count<F>>(), states);
+    const bool is_done = run_packs<S, F>(UpTo<array_count<F>>(), states);
     if (states.streamed) finish_streams();
+    return is_done;
 }
 
 // --- One state in scalar registers ---------------------------------------------------------------
@@ -766,24 +793,23 @@ template <class S, class F, int k> GRIDGEN_DEVICE auto row_of(const Array& row) 
     else return data;
 }
 
-// Computes a state; the numbers of each array are consecutive.
+// Computes a state; the numbers of each array are consecutive. Returns false without memory.
 template <class S, class F, int... k>
-__attribute__((noinline)) void compute_rows(Indices<k...>, const Array* rows) {
+__attribute__((noinline)) bool compute_rows(Indices<k...>, const Array* rows) {
     if constexpr (F::scratch > 0) {
-        struct Scratch {
-            S numbers[F::scratch];
-        };
-        const Borrowed<Scratch> scratch;
+        Scratch<S, F::scratch> scratch;
+        if (!scratch) return false;
         const NoSubnormals<S> no_subnormals;
         F::template compute<S, const S*>(row_of<S, F, k>(rows[k])..., scratch->numbers);
     } else {
         F::template compute<S, const S*>(row_of<S, F, k>(rows[k])...);
     }
+    return true;
 }
 
 // Computes a state in copies of its arrays.
 template <class S, class F, int... k>
-GRIDGEN_COLD void compute_copies(Indices<k...> all, const Array* rows) {
+GRIDGEN_COLD bool compute_copies(Indices<k...> all, const Array* rows) {
     constexpr int sizes[] = {size_of<F, k>...};
     S copies[((size_of<F, k> > 0 ? size_of<F, k> : 0) + ... + 1)];
     Array own[] = {rows[k]...};
@@ -795,30 +821,32 @@ GRIDGEN_COLD void compute_copies(Indices<k...> all, const Array* rows) {
         for (int j = 0; j < sizes[i]; ++j)
             next[j] = static_cast<const S*>(rows[i].data)[j * rows[i].component];
     }
-    compute_rows<S, F>(all, own);
+    if (!compute_rows<S, F>(all, own)) return false;
     for (int i = F::inputs; i < int(sizeof...(k)); ++i)
         for (int j = 0; j < sizes[i]; ++j)
             static_cast<S*>(rows[i].data)[j * rows[i].component] = static_cast<S*>(own[i].data)[j];
+    return true;
 }
 
 template <class S, class F, int... k>
-GRIDGEN_DEVICE void run_scalars(Indices<k...> all, const Array* arrays, int64 begin, int64 end) {
+GRIDGEN_DEVICE bool run_scalars(Indices<k...> all, const Array* arrays, int64 begin, int64 end) {
     const bool are_rows = ((arrays[k].component == 1 || size_of<F, k> < 2) && ...);
     for (int64 i = begin; i < end; ++i) {
         const Array rows[] = {
             {static_cast<S*>(arrays[k].data) + i * arrays[k].batch, 0, arrays[k].component}...};
-        if (are_rows) compute_rows<S, F>(all, rows);
-        else compute_copies<S, F>(all, rows);
+        if (!(are_rows ? compute_rows<S, F>(all, rows) : compute_copies<S, F>(all, rows))) return false;
     }
+    return true;
 }
 
 // --- Both ----------------------------------------------------------------------------------------
 
 // Computes states [begin, end) of a batch, one per lane of T: a pack, or a number. arrays: those of F.
+// Returns false without memory.
 template <class T, class F>
-void run_lanes(const Array* arrays, int64 begin, int64 end, int64 batch) {
-    if constexpr (Lanes<T>::count > 1) run_packs<Real<T>, F>(arrays, begin, end, batch);
-    else run_scalars<T, F>(UpTo<array_count<F>>(), arrays, begin, end);
+bool run_lanes(const Array* arrays, int64 begin, int64 end, int64 batch) {
+    if constexpr (Lanes<T>::count > 1) return run_packs<Real<T>, F>(arrays, begin, end, batch);
+    else return run_scalars<T, F>(UpTo<array_count<F>>(), arrays, begin, end);
 }
 
 }  // namespace gridgen

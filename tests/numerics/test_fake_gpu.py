@@ -22,7 +22,7 @@ from gridgen.check import compare_function, random_states
 from gridgen.modules import TracedModule
 from gridgen.robot import Robot
 from gridgen.runtime.arrays import defaults, staging
-from gridgen.runtime.calls import chunks
+from gridgen.runtime.calls import compiled
 from helpers.robots import exhaustive
 from helpers.scan import ROBOTS, tree_of
 
@@ -198,7 +198,7 @@ def test_a_first_call_inside_a_capture_says_what_to_do(cupy):
 @on_every_schedule
 def test_what_loops_keep_is_in_order(cupy, monkeypatch):
     """Launches that share the memory for what their loops keep of some states."""
-    monkeypatch.setattr(chunks, "_SCRATCH_BYTES", 1)
+    monkeypatch.setattr(compiled, "_SCRATCH_BYTES", 1)
     tree = tree_of("arm7")
     looping, straight = Robot(TracedModule(tree, 0), "auto"), Robot(TracedModule(tree), "auto")
     with cupy.cuda.Stream(non_blocking=True):
@@ -213,8 +213,8 @@ def test_what_loops_keep_is_in_order(cupy, monkeypatch):
 @on_every_schedule
 def test_workspaces_are_in_order(cupy, monkeypatch):
     """Launches that share scratch memory of a kernel that has too little of a block's."""
-    monkeypatch.setattr(chunks, "_SCRATCH_BYTES", 1)
-    monkeypatch.setattr(chunks, "_TEAMS", 2)
+    monkeypatch.setattr(compiled, "_SCRATCH_BYTES", 1)
+    monkeypatch.setattr(compiled, "_TEAMS", 2)
     tree = tree_of("chain 32")
     robot = Robot(TracedModule(tree), "auto")
     drawn = random_states(tree, 5, np.random.default_rng(1))

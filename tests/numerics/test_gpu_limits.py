@@ -13,7 +13,7 @@ from gridgen.check import random_states
 from gridgen.modules import TracedModule
 from gridgen.robot import Robot
 from gridgen.runtime.arrays import streaming
-from gridgen.runtime.calls import chunks
+from gridgen.runtime.calls import compiled
 from helpers.robots import exhaustive
 from helpers.scan import ROBOTS, tree_of
 
@@ -122,11 +122,11 @@ def test_workspaces_hold_more_than_a_thousand_states(monkeypatch):
     """As many as the memory of a launch holds; where there is less, as many as that holds."""
     team = gridgen.kernel.TeamLaunch(64, 4, 0, 100)
     q = np.zeros((1, 7), np.float32)
-    assert chunks.workspace(team, 1 << 20, q).states == 1 << 20
-    monkeypatch.setattr(chunks, "_SCRATCH_BYTES", 1 << 20)
-    assert chunks.workspace(team, 1 << 20, q).states == 2624  # 656 blocks of 4
-    monkeypatch.setattr(chunks, "_SCRATCH_BYTES", 1 << 10)
-    assert chunks.workspace(team, 1 << 20, q).states == 1024
+    assert compiled.workspace(team, 1 << 20, q).states == 1 << 20
+    monkeypatch.setattr(compiled, "_SCRATCH_BYTES", 1 << 20)
+    assert compiled.workspace(team, 1 << 20, q).states == 2624  # 656 blocks of 4
+    monkeypatch.setattr(compiled, "_SCRATCH_BYTES", 1 << 10)
+    assert compiled.workspace(team, 1 << 20, q).states == 1024
 
 
 def test_results_that_do_not_fit_are_refused_and_may_go_to_numpy_arrays(cupy, arm, leave):

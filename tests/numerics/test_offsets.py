@@ -14,6 +14,7 @@ import gridgen
 from gridgen.check import random_states
 from gridgen.errors import ParameterError
 from helpers.oracle import pinocchio_model
+from helpers.robots import spread
 from numerics.robots import load_tree, urdf_path
 
 FloatArray = NDArray[np.float64]
@@ -35,8 +36,9 @@ def states(name: str, floating_base: bool) -> dict[str, FloatArray]:
     return random_states(tree, 4, np.random.default_rng(len(name)))
 
 
-@pytest.mark.parametrize("reference", REFERENCES)
-@pytest.mark.parametrize(("name", "floating_base", "link"), ROBOTS)
+@pytest.mark.parametrize(
+    ("name", "floating_base", "link", "reference"), spread(ROBOTS, list(REFERENCES), 1)
+)
 def test_an_offset_is_a_frame_of_pinocchio(
     name: str, floating_base: bool, link: str, reference: str
 ) -> None:

@@ -22,7 +22,7 @@ from gridgen.modules import TracedModule
 from gridgen.robot import Robot
 from gridgen.schedules.thread.plan import plan_lines, plan_loops
 from gridgen.symbolic.program import Program
-from helpers.robots import exhaustive, refusal, refused
+from helpers.robots import exhaustive, refusal, refused, spread
 from numerics.robots import Arrays, load_robot, load_tree, run_program, urdf_path
 
 Plan = Callable[[KinematicTree, KernelKey], Program]
@@ -133,8 +133,10 @@ def test_robots_of_many_bodies_go_back_in_loops(backend: BackendName) -> None:
         assert relative_errors(bar, other).max() < 1e-10
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("function", ["inverse_dynamics", "forward_dynamics"])
+@pytest.mark.parametrize(
+    ("function", "dtype"),
+    spread([("inverse_dynamics",), ("forward_dynamics",)], ["float32", "float64"], 1),
+)
 def test_a_gradient_times_the_cotangents(function: str, dtype: str) -> None:
     tree = load_tree(urdf_path("arm6"), False)
     robot = load_robot(urdf_path("arm6"))

@@ -70,7 +70,7 @@ def test_the_host_compiler_has_nothing_to_say(case, tmp_path, request):
     robot = module.folder.name
     entry = "(const gridgen::Array*, gridgen::int64, gridgen::int64, gridgen::int64)"
     instances = [
-        f"template void {robot}::simd::{function}<{scalar}>{entry};"
+        f"template bool {robot}::simd::{function}<{scalar}>{entry};"
         for function in module.programs
         for scalar in SCALARS.values()
     ]
@@ -184,7 +184,7 @@ def test_functions_of_constraints_links_and_collisions_compile(name, functions, 
     )
     module = gridgen.generate(ROBOTS / f"{name}.urdf", options)
     instances = [
-        f"template void {name}::simd::{function}<{scalar}>"
+        f"template bool {name}::simd::{function}<{scalar}>"
         "(const gridgen::Array*, gridgen::int64, gridgen::int64, gridgen::int64);"
         for function in module.programs
         for scalar in SCALARS.values()

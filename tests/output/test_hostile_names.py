@@ -286,7 +286,7 @@ def test_robots_may_be_called_as_anything_in_their_own_code_is(
             (tmp_path / name / file).write_text(text)
         array = "const gridgen::Array*, gridgen::int64, gridgen::int64, gridgen::int64"
         entry = f"::{name}::simd::inverse_dynamics<float>({array})"
-        lines += [f'#include "{name}/{name}_simd.h"', f"template void {entry};"]
+        lines += [f'#include "{name}/{name}_simd.h"', f"template bool {entry};"]
     syntax_of("\n".join([ONLY, *lines, ""]), tmp_path, *CPU)
 
 

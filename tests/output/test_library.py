@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -307,6 +309,91 @@ def test_every_c_function_computes_what_python_does(
                     np.testing.assert_array_equal(result, wanted, err_msg=kernel.name)
                 compared += 1
     assert compared > 60
+    if platform.libc_ver()[0] == "glibc":
+        own = [k for k in kernels.values() if k.team is None and not k.calls and not k.is_over_time]
+        assert {*watch(path, module, own, 1, tmp_path).values()} == {(0, 0)}
+
+
+#: Calls functions of a library for one state, and for many, with the C library's functions watched.
+WATCH = """
+import ctypes, json, sys
+import numpy as np
+
+watched, did = ctypes.CDLL(sys.argv[2]).watched, ctypes.c_int()
+library, calls = ctypes.CDLL(sys.argv[1]), json.loads(sys.stdin.read())
+for name, (dtype, states, arrays) in calls.items():
+    arrays = [np.array(array, dtype) for array in arrays]
+    table = [n for x in arrays for n in (x.ctypes.data, x.size // states, 1)]
+    table = (ctypes.c_longlong * len(table))(*table)
+    function = library[f"{name}_strided"]
+    status = watched(function, table, ctypes.c_longlong(states), ctypes.byref(did))
+    print(name, status, did.value)
+"""
+
+
+def watch(
+    path: Path, module: gridgen.GeneratedModule, kernels: list[Kernel], count: int, folder: Path
+) -> dict[str, tuple[int, int]]:
+    """Return the status of each function for some states, and how often it allocates or locks."""
+    states = random_states(module.tree, count, np.random.default_rng(3))
+    calls = {}
+    for kernel in kernels:
+        inputs = [np.broadcast_to(states[k], (count, *s)) for k, s in kernel.inputs.items()]
+        arrays = [*inputs, *(np.zeros((count, *shape)) for shape in kernel.outputs.values())]
+        lists = [array.ravel().tolist() for array in arrays]
+        for dtype, suffix in SUFFIXES.items():
+            name = f"{module.folder.name}_{kernel.name}_{suffix}"
+            calls[name] = dtype, count, lists
+    interposed = folder / "watch.so"
+    run("cc", "-O1", "-shared", "-fPIC", USERS / "watch.c", "-o", interposed)
+    words = (sys.executable, "-c", WATCH, path, interposed)
+    environment = os.environ | {"LD_PRELOAD": str(interposed)}
+    lines = run(*words, input=json.dumps(calls).encode(), env=environment).decode().splitlines()
+    rows = [line.split() for line in lines]
+    assert len(rows) == len(calls)
+    return {name: (int(status), int(did)) for name, status, did in rows}
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="watches functions of glibc")
+def test_one_state_allocates_and_locks_nothing(tmp_path: Path) -> None:
+    """Nor do loops over bodies, whose scratch memory is on the stack; packs allocate it."""
+    options = gridgen.GenerateOptions(
+        output=tmp_path, functions=("forward_dynamics_gradient",), longest_program=100
+    )
+    module = gridgen.generate(OWN / "two_link.urdf", options)
+    (kernel,) = (k for k in module.kernels.by_name.values() if k.team is None)
+    sources = module.sources(kernel)
+    files = compile_ahead(sources, [kernel], tuple(SUFFIXES), parse_targets(["cpu"]), print)
+    path = tmp_path / "library.so"
+    path.write_bytes(files["libtwo_link-native.so"])
+    assert sources.room[kernel.name]
+    assert {*watch(path, module, [kernel], 1, tmp_path).values()} == {(0, 0)}
+    assert {*watch(path, module, [kernel], 3, tmp_path).values()} == {(0, 2)}
+
+
+@pytest.mark.parametrize("machine", ["thumb-freestanding-eabihf", "wasm32-freestanding"])
+def test_one_state_on_a_controller(
+    modules: dict[str, gridgen.GeneratedModule], tmp_path: Path, machine: str
+) -> None:
+    """Without SIMD packs, exceptions and threads; it needs four functions at most."""
+    pytest.importorskip("ziglang")
+    module, sizes = modules["two_link"], []
+    for macros in ((), ("-DGRIDGEN_ONE_STATE",)):
+        code = tmp_path / f"{len(macros)}.o"
+        words = ("-target", machine, *("-mcpu=cortex_m7",) * machine.startswith("thumb"), *STRICT)
+        only = ("-DGRIDGEN_ONLY", "-DGRIDGEN_ONLY_inverse_dynamics", "-DGRIDGEN_ONLY_F32")
+        source = (
+            "-fno-sanitize=undefined",
+            "-Wno-ignored-optimization-argument",
+            *FLAGS,
+            *macros,
+            *only,
+            module.folder / "two_link.cpp",
+        )
+        zig = (sys.executable, "-m", "ziglang", "c++")
+        run(*zig, *words, *source, "-c", "-o", code, cwd=tmp_path)
+        sizes.append(code.stat().st_size)
+    assert sizes[1] < sizes[0] / 2
 
 
 def pointer(array: np.ndarray) -> ctypes.c_void_p:

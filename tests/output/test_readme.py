@@ -48,7 +48,7 @@ def block(language: str, text: str = README) -> str:
 def test_its_first_block_has_the_two_commands():
     before, first, *_ = README.split("```")
     assert before.startswith("# grid-gen\n")
-    assert len(before.split("\n\n")) <= 4, "a title, a paragraph and a figure"
+    assert len(before.split("\n\n")) <= 11, "a title, a paragraph, claims, a figure, a table"
     assert re.findall(r"^make \w+", first, re.MULTILINE) == ["make demo", "make test"]
 
 

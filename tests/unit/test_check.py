@@ -51,7 +51,7 @@ def test_a_number_of_each_state_is_compared_with_the_largest_of_the_batch():
 )
 def test_the_reference_satisfies_identities_that_an_error_breaks(name, options, monkeypatch):
     """An error of a formula that the program shares with its reference is found."""
-    tree = gridgen.load(OWN / f"{name}.urdf", **options)._module._tree
+    tree = gridgen.load(OWN / f"{name}.urdf", **options)._module.tree
     x = random_states(tree, 4, np.random.default_rng(2))
     there = [one for one in IDENTITIES if refusal(tree, one) is None]
     assert len(there) >= (8 if options.get("convention") is None else 7)

@@ -226,4 +226,4 @@ def _value_text(value: Any) -> str:
     if isinstance(value, dict) and any(isinstance(entry, dict) for entry in value.values()):
         lines = (f"{json.dumps(name)}: {json.dumps(entry)}" for name, entry in value.items())
         return "{\n    " + ",\n    ".join(lines) + "\n  }"
-    return json.dumps(value)
+    return json.dumps(value, allow_nan=False)

@@ -175,6 +175,15 @@ ONE_COORDINATE: Mapping[str, Callable[[Joint], JointType]] = {
 
 
 @dataclass(frozen=True)
+class KeyValues:
+    """A state of a file, by the names of joints and actuators, in gridgen's coordinates."""
+
+    positions: Mapping[str, tuple[float, ...]]
+    velocities: Mapping[str, tuple[float, ...]]
+    controls: Mapping[str, float]
+
+
+@dataclass(frozen=True)
 class RobotDescription:
     """A robot as its file describes it, links and joints in the order of the file.
 
@@ -190,6 +199,7 @@ class RobotDescription:
         constraints: constraints of the file, in the form of the option; ``actuators`` likewise.
         springs:  stiffness of joints by name, and their coordinates without force.
         mocap:    links that the file's simulator moves relative to the root.
+        keyframes: states by name.
     """
 
     name: str
@@ -203,6 +213,7 @@ class RobotDescription:
     actuators: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
     springs: Mapping[str, tuple[float, tuple[float, ...]]] = field(default_factory=dict, hash=False)
     mocap: tuple[str, ...] = ()
+    keyframes: Mapping[str, KeyValues] = field(default_factory=dict, hash=False)
 
     def error(self, message: str, line: int | None = None) -> UrdfError:
         """Return an error with the location in this robot's file."""

@@ -351,6 +351,9 @@ class KinematicTree(Branches):
     springs: tuple[Spring, ...] = ()
     spheres: SphereModel = field(default_factory=SphereModel)
     remarks: tuple[str, ...] = field(default=(), compare=False)
+    keyframes: Mapping[str, Mapping[str, tuple[float, ...]]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
 
     def __hash__(self) -> int:
         return hash((self.digest, self.options))  # caches look robots up often

@@ -19,12 +19,20 @@ from gridgen.model.actuators import place_actuators, place_springs
 from gridgen.model.constraints import place_constraints
 from gridgen.model.contacts import place_contacts
 from gridgen.model.description import (
+    KeyValues,
     Limits,
     RobotDescription,
     listing,
     suggestion,
 )
-from gridgen.model.kinematic_tree import Body, Frame, KinematicTree, SphereModel, Spring
+from gridgen.model.kinematic_tree import (
+    Actuator,
+    Body,
+    Frame,
+    KinematicTree,
+    SphereModel,
+    Spring,
+)
 from gridgen.model.locked import lock_joints
 from gridgen.model.lump import NO_MASS
 from gridgen.model.oddities import Oddity
@@ -51,6 +59,7 @@ from gridgen.model.spheres import place_spheres
 from gridgen.model.walk import Moving, Parts, walk
 from gridgen.naming import show, show_value
 from gridgen.options import DEFAULT_ROBOT, RobotOptions
+from gridgen.symbolic.scalars import FloatScalars
 
 __all__ = ["Body", "Frame", "KinematicTree", "Matrix3", "Vector3", "build_tree"]
 
@@ -160,7 +169,39 @@ def build_tree(
         actuators=actuators,
         springs=springs,
         spheres=spheres,
+        keyframes={
+            name: _keyframe(one, bodies, (len(lower), len(effort)), actuators, options)
+            for name, one in description.keyframes.items()
+        },
     )
+
+
+def _keyframe(
+    given: KeyValues,
+    bodies: Sequence[Body],
+    sizes: tuple[int, int],
+    actuators: Sequence[Actuator],
+    options: RobotOptions,
+) -> dict[str, tuple[float, ...]]:
+    """Return ``q``, ``qd`` and ``ctrl`` of a keyframe, in the convention of the robot.
+
+    A joint that is not in the file, and an actuator, is at its neutral position and at rest.
+    """
+    q, qd = (np.zeros(size) for size in sizes)
+    for body in bodies:
+        if body.mimics:
+            continue
+        joint, places = body.joint_type, slice(body.q_index, body.q_index + body.nq)
+        place = [*given.positions.get(body.joint, joint.neutral)]
+        rate = np.array(given.velocities.get(body.joint, (0.0,) * body.nv))
+        if options.convention == "mujoco" and joint.quaternion is not None:
+            if joint.is_free:
+                R, _ = joint.transform(0, place, FloatScalars())
+                rate[:3] = np.array(R) @ rate[:3]
+            place = [*place[: joint.quaternion], place[-1], *place[joint.quaternion : -1]]
+        q[places], qd[body.v_index : body.v_index + body.nv] = place, rate
+    ctrl = tuple(given.controls.get(one.name, 0.0) for one in actuators)
+    return {"q": tuple(q.tolist()), "qd": tuple(qd.tolist()), "ctrl": ctrl}
 
 
 def _not_acting(

@@ -27,6 +27,7 @@ class PaperCalls:
 
     Attributes:
         name:      its name.
+        description: its record.
         kernels:   its kernels, including those of this package.
         evaluator: evaluates them.
 
@@ -42,9 +43,10 @@ class PaperCalls:
             )
         module = PaperModule(known.tree)
         self.name, self._backend = robot.name, robot._backend
-        self.kernels, self.evaluator = module.kernels, Evaluator(module, robot._backend)
+        self.description, self.kernels = module.description, module.kernels
+        self.evaluator = Evaluator(module, robot._backend)
 
-    def resolve(
+    def arguments(
         self, key: KernelKey, arrays: Mapping[str, Any], options: Mapping[str, Any]
     ) -> tuple[Kernel, dict[str, Any]]:
         """Return the kernel of a call and its inputs by name."""

@@ -25,13 +25,12 @@ from gridgen.papers.calls import PaperCalls
 from gridgen.papers.halves import ACCELERATIONS, BIAS, INERTIAS
 from gridgen.papers.stream_task import StreamTask, task_of
 from gridgen.robot import Robot
-from gridgen.runtime.arrays.arguments import Call, results_given
+from gridgen.runtime.arrays.arguments import Call, checked_call, results_given
 from gridgen.runtime.arrays.layout import address
 from gridgen.runtime.arrays.libraries import memory_of, on_gpu
 from gridgen.runtime.arrays.staging import Operand, numbers_of, operand
 from gridgen.runtime.arrays.streams import first_adopted
-from gridgen.runtime.calls.chunks import arguments_of
-from gridgen.runtime.calls.compiled import check_memory
+from gridgen.runtime.calls.compiled import arguments_of, check_memory
 from gridgen.runtime.calls.resolved import Resolved
 
 #: Computes the inertias, for any target of the rest.
@@ -79,10 +78,10 @@ class Hybrid(PaperCalls):
         """
         # The kernel of the thread schedule declares the arrays.
         method = KernelKey("forward_dynamics", "aba")
-        kernel, inputs = self.resolve(method, {"q": q, "qd": qd, "tau": tau}, options)
+        kernel, inputs = self.arguments(method, {"q": q, "qd": qd, "tau": tau}, options)
         others = (*inputs.values(), *results_given(out))
         with first_adopted(inputs[kernel.first], kernel.first, others) as first:
-            call = self.evaluator.checked(kernel, inputs, first, out)
+            call = checked_call(self.description, kernel, inputs, first, out)
             target = self.evaluator.compiled.target(first, None)
             check_memory(first, target)
             bias = self.kernels.find(replace(BIAS, inputs=kernel.key.inputs))
@@ -180,7 +179,7 @@ class Hybrid(PaperCalls):
 
 def _rows(call: Call, operands: list[Operand], begin: int) -> list[Array]:
     """Return the rows of some states; an array of one state unchanged."""
-    if call.batch is None:
+    if not call.lead:
         return [item.array for item in operands]
     return [item.part(begin, begin + STATES) for item in operands]
 

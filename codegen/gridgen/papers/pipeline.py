@@ -11,10 +11,10 @@ from gridgen.functions.arrays import ARRAYS
 from gridgen.functions.types import Array, ArrayLike
 from gridgen.papers.calls import PaperCalls
 from gridgen.papers.schedules import PIPELINE_ROW
-from gridgen.runtime.arrays.arguments import leading_axes, results_given
+from gridgen.runtime.arrays.arguments import checked_call, leading_axes, results_given
 from gridgen.runtime.arrays.staging import Operand, numbers_of
 from gridgen.runtime.arrays.streams import first_adopted
-from gridgen.runtime.calls.chunks import arguments_of
+from gridgen.runtime.calls.compiled import arguments_of
 
 
 class Pipeline(PaperCalls):
@@ -48,7 +48,7 @@ class Pipeline(PaperCalls):
             ModelError: the robot has more bodies than a warp has lanes.
             others as of ``Robot.inverse_dynamics``.
         """
-        kernel, inputs = self.resolve(PIPELINE_ROW.key, {"q": q, "qd": qd, "qdd": qdd}, options)
+        kernel, inputs = self.arguments(PIPELINE_ROW.key, {"q": q, "qd": qd, "qdd": qdd}, options)
         paths = {
             name: shape
             for name, shape in kernel.inputs.items()
@@ -69,7 +69,7 @@ class Pipeline(PaperCalls):
             if len(lead) > 1 and ARRAYS[name].shared and np.shape(value) == (*lead[:-1], *own):
                 inputs[name] = value.reshape(*lead[:-1], 1, *own)
         with first_adopted(q, "q", (*inputs.values(), *results_given(out))) as first:
-            call = self.evaluator.checked(kernel, inputs, first, out)
+            call = checked_call(self.description, kernel, inputs, first, out)
             target = self.target(first)
 
             def run(operands: list[Operand], states: int) -> None:

@@ -59,7 +59,8 @@ def scene(tree: KinematicTree) -> dict[str, Any]:
     """Return the data of the page's script: bodies with their joints, frames and solids.
 
     Poses are [rotation, translation] in the canonical frame of a body, the base for -1. A joint
-    turns about z by ``turn`` times its position and slides along z by ``slide`` times it. A solid
+    turns about z by ``turn`` times its position and slides along z by ``slide`` times it, unless
+    its coordinates from ``quaternion`` on are one. A solid
     is a box of half edges ``sides`` plus an ellipsoid of semi-axes ``radii``: an inertia
     ellipsoid, of the body's mass and inertia at uniform density, or a collision shape.
     """
@@ -74,12 +75,12 @@ def scene(tree: KinematicTree) -> dict[str, Any]:
                 "parent": body.parent,
                 "place": _pose(Pose(body.rotation, body.translation)),
                 "q": body.q_index,
-                "free": body.joint_type.is_free,
+                "quaternion": body.joint_type.quaternion,
                 "mimics": body.mimics,
                 "mass": body.mass,
             }
         )
-        if not body.joint_type.is_free:
+        if body.nv == 1:
             turn, slide = body.joint_type.transform(index, [1.0], FloatScalars())
             limits = tree.lower_limits[body.q_index], tree.upper_limits[body.q_index]
             lower, upper = (x if math.isfinite(x) and not body.mimics else None for x in limits)
@@ -146,13 +147,17 @@ def reach(tree: KinematicTree) -> tuple[float, str]:
     lower, upper = np.maximum(tree.lower_limits, -np.pi), np.minimum(tree.upper_limits, np.pi)
     for body in tree.bodies:
         if body.joint_type.is_free:
-            lower[body.q_index : body.q_index + 7] = (0, 0, 0, 0, 0, 0, 1)
-            upper[body.q_index : body.q_index + 7] = (0, 0, 0, 0, 0, 0, 1)
+            lower[body.q_index : body.q_index + 7] = body.joint_type.neutral
+            upper[body.q_index : body.q_index + 7] = body.joint_type.neutral
     upper = np.maximum(lower, upper)
     rng = np.random.default_rng(0)
     best, width = rng.uniform(lower, upper, (256, tree.nq)), 0.25
     farthest, link = -1.0, 0
     for _ in range(8):
+        for start in tree.quaternions:
+            best[:, start : start + 4] /= np.linalg.norm(best[:, start : start + 4], axis=1)[
+                :, None
+            ]
         (poses,) = evaluate_reference(tree, "forward_kinematics", {"q": best})
         distances = np.linalg.norm(poses[:, :, :3, 3] - poses[:, :1, :3, 3], axis=-1)
         state, link = np.unravel_index(distances.argmax(), distances.shape)

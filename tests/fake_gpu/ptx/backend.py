@@ -38,7 +38,12 @@ class PtxBackend(Backend):
         EmulatedBackend.require()
 
     def kernel(
-        self, sources: Sources, function: str, dtype: Dtype, launch: AnyLaunch = THREAD_SCHEDULE
+        self,
+        sources: Sources,
+        function: str,
+        dtype: Dtype,
+        launch: AnyLaunch = THREAD_SCHEDULE,
+        batch: int = 0,
     ) -> RunnableKernel:
         """Return ``function`` of the module, compiled for ``dtype``, with its launch."""
 

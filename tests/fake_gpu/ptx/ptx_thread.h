@@ -7,11 +7,10 @@
 
 #include "emulated_kernel.h"
 
-#include <cstdint>
-#include <cstdio>
-#include <cstring>
-#include <limits>
-#include <type_traits>
+// Of C alone: Zig builds its library of C++ in a minute.
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
 
 namespace ptx {
 
@@ -21,7 +20,7 @@ template <class To, class From>
 To bits_as(From value) {
     static_assert(sizeof(To) == sizeof(From), "as many bits");
     To bits;
-    std::memcpy(&bits, &value, sizeof bits);
+    memcpy(&bits, &value, sizeof bits);
     return bits;
 }
 
@@ -56,7 +55,7 @@ inline uint64_t packed_fused(uint64_t a, uint64_t b, uint64_t c) {
 }
 // Subnormal numbers are zeros. GPUs return the nearest number or the next one.
 inline float approximate_reciprocal(float a) {
-    const float least = std::numeric_limits<float>::min();
+    const float least = __FLT_MIN__;
     const float result = 1 / (__builtin_fabsf(a) < least ? __builtin_copysignf(0, a) : a);
     return __builtin_fabsf(result) < least ? __builtin_copysignf(0, result) : result;
 }
@@ -90,34 +89,40 @@ T greatest(T a, T b) {
     return a == b && !__builtin_signbit(a) ? a : b;
 }
 
+template <class T>
+constexpr bool is_signed = T(-1) < T(0);
+template <class T>
+constexpr T lowest = is_signed<T> ? T(uint64_t{1} << (8 * sizeof(T) - 1)) : T(0);
+template <class T>
+constexpr T highest = T(~lowest<T>);
+
 // Converts an integral floating-point number to an integer; saturates.
 template <class To, class From>
 To integer(From whole) {
-    using Limits = std::numeric_limits<To>;
     if (whole != whole) {
         const bool wide = sizeof(To) == 8 || sizeof(From) == 8;
-        return wide ? To(std::uint64_t{1} << (8 * sizeof(To) - 1)) : To(0);
+        return wide ? To(uint64_t{1} << (8 * sizeof(To) - 1)) : To(0);
     }
     // From may not represent the maximum, but does represent the maximum plus one, a power of two.
-    const From beyond = From(Limits::max() / 2 + 1) * 2;
-    if (whole >= beyond) return Limits::max();
-    if (whole <= From(Limits::min())) return Limits::min();
+    const From beyond = From(highest<To> / 2 + 1) * 2;
+    if (whole >= beyond) return highest<To>;
+    if (whole <= From(lowest<To>)) return lowest<To>;
     return To(whole);
 }
 
 // ---- integers ----
 
-inline std::uint32_t high_half(std::uint32_t a, std::uint32_t b) {
-    return std::uint32_t((std::uint64_t(a) * b) >> 32);
+inline uint32_t high_half(uint32_t a, uint32_t b) {
+    return uint32_t((uint64_t(a) * b) >> 32);
 }
-inline std::int32_t high_half(std::int32_t a, std::int32_t b) {
-    return std::int32_t((std::int64_t(a) * b) >> 32);
+inline int32_t high_half(int32_t a, int32_t b) {
+    return int32_t((int64_t(a) * b) >> 32);
 }
-inline std::uint64_t high_half(std::uint64_t a, std::uint64_t b) {
-    return std::uint64_t((static_cast<unsigned __int128>(a) * b) >> 64);
+inline uint64_t high_half(uint64_t a, uint64_t b) {
+    return uint64_t((static_cast<unsigned __int128>(a) * b) >> 64);
 }
-inline std::int64_t high_half(std::int64_t a, std::int64_t b) {
-    return std::int64_t((static_cast<__int128>(a) * b) >> 64);
+inline int64_t high_half(int64_t a, int64_t b) {
+    return int64_t((static_cast<__int128>(a) * b) >> 64);
 }
 
 // Division by zero: the quotient has all bits set, the remainder is the dividend, as on GPUs. PTX
@@ -125,41 +130,41 @@ inline std::int64_t high_half(std::int64_t a, std::int64_t b) {
 template <class T>
 T quotient(T a, T b) {
     if (b == 0) return T(-1);
-    if (std::is_signed<T>::value && b == T(-1)) return T(-a);
+    if (is_signed<T> && b == T(-1)) return T(-a);
     return T(a / b);
 }
 
 template <class T>
 T remainder(T a, T b) {
     if (b == 0) return a;
-    if (std::is_signed<T>::value && b == T(-1)) return 0;
+    if (is_signed<T> && b == T(-1)) return 0;
     return T(a % b);
 }
 
 // Shifts by the width or more result in 0, or in the sign of a negative number.
 template <class T>
-T shifted_left(T a, std::uint32_t by) {
+T shifted_left(T a, uint32_t by) {
     return by < 8 * sizeof(T) ? T(a << by) : T(0);
 }
 
 template <class T>
-T shifted_right(T a, std::uint32_t by) {
+T shifted_right(T a, uint32_t by) {
     if (by < 8 * sizeof(T)) return T(a >> by);
-    return std::is_signed<T>::value && a < 0 ? T(-1) : T(0);
+    return is_signed<T> && a < 0 ? T(-1) : T(0);
 }
 
 // The upper or lower half of 64 bits, shifted by at most 32.
-inline std::uint32_t funnel_left(std::uint32_t low, std::uint32_t high, std::uint32_t by) {
-    const std::uint64_t both = std::uint64_t(high) << 32 | low;
-    return by < 32 ? std::uint32_t(both << by >> 32) : low;
+inline uint32_t funnel_left(uint32_t low, uint32_t high, uint32_t by) {
+    const uint64_t both = uint64_t(high) << 32 | low;
+    return by < 32 ? uint32_t(both << by >> 32) : low;
 }
-inline std::uint32_t funnel_right(std::uint32_t low, std::uint32_t high, std::uint32_t by) {
-    const std::uint64_t both = std::uint64_t(high) << 32 | low;
-    return by < 32 ? std::uint32_t(both >> by) : high;
+inline uint32_t funnel_right(uint32_t low, uint32_t high, uint32_t by) {
+    const uint64_t both = uint64_t(high) << 32 | low;
+    return by < 32 ? uint32_t(both >> by) : high;
 }
 
 template <class T>
-std::uint32_t leading_zeros(T a) {
+uint32_t leading_zeros(T a) {
     const unsigned unused = 64 - 8 * sizeof(T);
     return a == 0 ? 8 * sizeof(T) : unsigned(__builtin_clzll(a)) - unused;
 }
@@ -174,15 +179,15 @@ T reversed(T a) {
 // The field of `length` bits from bit `begin`. A signed field is extended by its highest bit, or by
 // that of `a` if the field reaches beyond it.
 template <class T>
-T extracted(T a, std::uint32_t begin, std::uint32_t length) {
-    using Bits = typename std::make_unsigned<T>::type;
-    const std::uint32_t width = 8 * sizeof(T);
+T extracted(T a, uint32_t begin, uint32_t length) {
+    using Bits = uint64_t;
+    const uint32_t width = 8 * sizeof(T);
     begin &= 0xff;
     length &= 0xff;
-    const std::uint32_t last = begin + length <= width ? begin + length - 1 : width - 1;
-    const bool extended = std::is_signed<T>::value && length > 0 && (Bits(a) >> last & 1);
+    const uint32_t last = begin + length <= width ? begin + length - 1 : width - 1;
+    const bool extended = is_signed<T> && length > 0 && (Bits(a) >> last & 1);
     Bits result = 0;
-    for (std::uint32_t i = 0; i < width; ++i) {
+    for (uint32_t i = 0; i < width; ++i) {
         const bool inside = i < length && begin + i < width;
         const Bits bit = inside ? Bits(a) >> (begin + i) & 1 : Bits(extended);
         result |= Bits(bit << i);
@@ -192,7 +197,7 @@ T extracted(T a, std::uint32_t begin, std::uint32_t length) {
 
 // Replaces `length` bits of `a` from bit `begin` with `field`.
 template <class T>
-T inserted(T field, T a, std::uint32_t begin, std::uint32_t length) {
+T inserted(T field, T a, uint32_t begin, uint32_t length) {
     begin &= 0xff;
     length &= 0xff;
     const T ones = length < 8 * sizeof(T) ? T((T(1) << length) - 1) : T(~T(0));
@@ -201,12 +206,12 @@ T inserted(T field, T a, std::uint32_t begin, std::uint32_t length) {
 }
 
 // Four of the eight bytes of two words. Four bits select each; the highest replicates the sign.
-inline std::uint32_t permuted(std::uint32_t low, std::uint32_t high, std::uint32_t choice) {
-    const std::uint64_t both = std::uint64_t(high) << 32 | low;
-    std::uint32_t result = 0;
+inline uint32_t permuted(uint32_t low, uint32_t high, uint32_t choice) {
+    const uint64_t both = uint64_t(high) << 32 | low;
+    uint32_t result = 0;
     for (unsigned i = 0; i < 4; ++i) {
         const unsigned chosen = choice >> 4 * i & 0xf;
-        std::uint32_t byte = std::uint32_t(both >> 8 * (chosen & 7)) & 0xff;
+        uint32_t byte = uint32_t(both >> 8 * (chosen & 7)) & 0xff;
         if (chosen & 8) byte = byte & 0x80 ? 0xff : 0;
         result |= byte << 8 * i;
     }
@@ -216,26 +221,26 @@ inline std::uint32_t permuted(std::uint32_t low, std::uint32_t high, std::uint32
 // ---- memory ----
 
 // Bytes of shared memory of a block, static and dynamic.
-inline std::uint64_t shared_bytes = 0;
+inline uint64_t shared_bytes = 0;
 
-inline std::uint64_t at(const void* memory) { return reinterpret_cast<std::uint64_t>(memory); }
+inline uint64_t at(const void* memory) { return reinterpret_cast<uint64_t>(memory); }
 
-inline std::uint64_t shared_memory() { return at(gridgen::emulated::dynamic_shared()); }
+inline uint64_t shared_memory() { return at(gridgen::emulated::dynamic_shared()); }
 
-[[noreturn]] inline void fault(const Place& place, std::uint64_t address, const char* what) {
+[[noreturn]] inline void fault(const Place& place, uint64_t address, const char* what) {
     char reason[200];
-    std::snprintf(reason, sizeof reason, "%s:%d: %s of address 0x%llx, which is %s", place.file,
+    snprintf(reason, sizeof reason, "%s:%d: %s of address 0x%llx, which is %s", place.file,
                   place.line, place.operation, static_cast<unsigned long long>(address), what);
     gridgen::emulated::give_up(reason);
 }
 
 // Checks the alignment of an access of `bytes` bytes.
-inline std::uint64_t aligned(std::uint64_t address, unsigned bytes, const Place& place) {
+inline uint64_t aligned(uint64_t address, unsigned bytes, const Place& place) {
     if (address % bytes != 0) fault(place, address, "not a multiple of the bytes that it moves");
     return address;
 }
 
-inline std::uint64_t in_shared(std::uint64_t address, unsigned bytes, const Place& place) {
+inline uint64_t in_shared(uint64_t address, unsigned bytes, const Place& place) {
     if (address > shared_bytes || shared_bytes - address < bytes) {
         fault(place, address, "beyond the block's shared memory");
     }
@@ -244,42 +249,42 @@ inline std::uint64_t in_shared(std::uint64_t address, unsigned bytes, const Plac
 
 // Memory with a record of reads and writes, by word.
 struct Watched {
-    std::uint64_t begin = 0;
-    std::uint64_t bytes = 0;
+    uint64_t begin = 0;
+    uint64_t bytes = 0;
     unsigned char* marks = nullptr;
 };
 inline Watched watched;
 
 enum Mark : unsigned char { was_read = 1, was_written = 2 };
 
-inline void note(Mark mark, std::uint64_t address, unsigned bytes) {
-    const std::uint64_t offset = address - watched.begin;
+inline void note(Mark mark, uint64_t address, unsigned bytes) {
+    const uint64_t offset = address - watched.begin;
     if (offset >= watched.bytes) return;
-    for (std::uint64_t word = offset / 4; word <= (offset + bytes - 1) / 4; ++word) {
+    for (uint64_t word = offset / 4; word <= (offset + bytes - 1) / 4; ++word) {
         watched.marks[word] |= mark;
     }
 }
 
 template <class T>
-T load(std::uint64_t address) {
+T load(uint64_t address) {
     note(was_read, address, sizeof(T));
     T value;
-    std::memcpy(&value, reinterpret_cast<const void*>(address), sizeof value);
+    memcpy(&value, reinterpret_cast<const void*>(address), sizeof value);
     return value;
 }
 
 template <class T>
-void store(std::uint64_t address, T value) {
+void store(uint64_t address, T value) {
     note(was_written, address, sizeof(T));
-    std::memcpy(reinterpret_cast<void*>(address), &value, sizeof value);
+    memcpy(reinterpret_cast<void*>(address), &value, sizeof value);
 }
 
 // Fills uninitialized local memory with NaNs.
-inline void poison(void* memory, std::size_t bytes) { std::memset(memory, 0xff, bytes); }
+inline void poison(void* memory, size_t bytes) { memset(memory, 0xff, bytes); }
 
 // Atomic, because only one thread of a grid runs at a time.
 template <class T, class Change>
-T exchange_memory(std::uint64_t address, Change change) {
+T exchange_memory(uint64_t address, Change change) {
     const T before = load<T>(address);
     store<T>(address, change(before));
     return before;
@@ -287,20 +292,20 @@ T exchange_memory(std::uint64_t address, Change change) {
 
 // ---- warps ----
 
-inline std::uint32_t lane() { return threadIdx.x % warpSize; }
+inline uint32_t lane() { return threadIdx.x % warpSize; }
 
 enum class Shuffle { up, down, bfly, idx };
 
 struct Shuffled {
-    std::uint32_t value;
+    uint32_t value;
     bool in_segment;
 };
 
 // As in PTX: bits 8 to 12 of `segment` mask the lane bits that lanes of a segment share; its low
 // bits are the clamp value.
 template <Shuffle mode>
-Shuffled shuffled(const Place& place, std::uint32_t value, std::uint32_t by, std::uint32_t segment,
-                  std::uint32_t members) {
+Shuffled shuffled(const Place& place, uint32_t value, uint32_t by, uint32_t segment,
+                  uint32_t members) {
     const int mask = segment >> 8 & 0x1f;
     const int first = int(lane()) & mask;
     const int last = first | (int(segment & 0x1f) & ~mask);
@@ -313,7 +318,7 @@ Shuffled shuffled(const Place& place, std::uint32_t value, std::uint32_t by, std
     const bool in_segment = mode == Shuffle::up ? from >= last : from <= last;
     if (!in_segment) from = int(lane());
     const auto bits = gridgen::emulated::exchange(place, members, value, from);
-    return {std::uint32_t(bits), in_segment};
+    return {uint32_t(bits), in_segment};
 }
 
 }  // namespace ptx

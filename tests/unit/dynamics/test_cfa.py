@@ -71,7 +71,7 @@ def test_robots_that_no_one_here_wrote(name, floating_base):
 
 
 @pytest.mark.parametrize("floating_base", [False, True])
-@pytest.mark.parametrize("bodies", [1, 2, 3, 31, 32, 33, 100, 200])
+@pytest.mark.parametrize("bodies", [1, 2, 3, 31, 32, 33, 100, *exhaustive(200)])
 def test_chains(bodies, floating_base):
     tolerance = LONG.get(bodies, TOLERANCE)
     check(tree_of(f"chain {bodies}", floating_base=floating_base), tolerance, batch=2)

@@ -25,7 +25,7 @@ CASES = [
 
 @pytest.mark.parametrize(("declared", "algorithm", "name"), CASES)
 def test_an_input_that_is_not_declared_is_no_zero(declared: str, algorithm: str, name: str) -> None:
-    tree = gridgen.load(OWN / "cart_pole.urdf", joint_dynamics=True)._module._tree
+    tree = gridgen.load(OWN / "cart_pole.urdf", joint_dynamics=True)._module.tree
     made = FunctionComputation(KernelKey(declared), FUNCTIONS[declared], Algorithm(algorithm))
     x = {array: [0.1] * 6 for array in ("q", "qd", "qdd", "tau", "gravity", "f_ext")}
     with pytest.raises(InternalError, match=f"{declared}: its algorithm reads {name}, which"):

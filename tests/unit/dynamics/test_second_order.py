@@ -46,6 +46,7 @@ from helpers.dynamics import (
     trace,
     velocity_steps,
 )
+from helpers.robots import spread
 
 STATES = 3
 
@@ -56,6 +57,7 @@ NAMES = ("d2tau_dqdq", "d2tau_dqddqd", "d2tau_dqdqd", "dM_dq")
 SOLVED = ("d2qdd_dqdq", "d2qdd_dqddqd", "d2qdd_dqdqd", "d2qdd_dqdtau")
 
 
+#: Each is tried with loads or without, in turn.
 ROBOTS = [
     *((name, False) for name in ("gripper", "screws", "arm7", "humanoid", "panda", "ur10_robot")),
     *((name, True) for name in ("cart_pole", "gripper", "screws", "quadruped")),
@@ -97,11 +99,6 @@ class Case:
             assert_close(numbers(mine, STATES), theirs, TOLERANCE, what)
 
 
-@pytest.fixture(params=[False, True], ids=["at rest", "loaded"])
-def loaded(request: pytest.FixtureRequest) -> bool:
-    return request.param
-
-
 def case_of(name: str, floating: bool, loaded: bool) -> Case:
     width = 0.3 if loaded else 0.0
     tree = load_tree(name, floating, joint_dynamics=True, armature=0.1, friction_width=width)
@@ -112,7 +109,7 @@ def case_of(name: str, floating: bool, loaded: bool) -> Case:
     return Case(tree, arrays, random_loads(tree) if loaded else {"gravity": GRAVITY})
 
 
-@pytest.mark.parametrize(("name", "floating"), ROBOTS)
+@pytest.mark.parametrize(("name", "floating", "loaded"), spread(ROBOTS, [False, True], 1))
 def test_second_derivatives_are_the_complex_steps_of_the_first(name, floating, loaded):
     case = case_of(name, floating, loaded)
     given = ("q", "qd", "qdd")
@@ -124,8 +121,12 @@ def test_second_derivatives_are_the_complex_steps_of_the_first(name, floating, l
 
 
 @pytest.mark.parametrize(
-    ("name", "floating"),
-    [case if case[0] != "humanoid" else ("quadruped", False) for case in ROBOTS],
+    ("name", "floating", "loaded"),
+    spread(
+        [case if case[0] != "humanoid" else ("quadruped", False) for case in ROBOTS],
+        [False, True],
+        1,
+    ),
 )
 def test_those_of_forward_dynamics_are_too(name, floating, loaded):
     """And the Hessian of a weighted sum is the symmetric part of their sum."""
@@ -143,15 +144,18 @@ def test_those_of_forward_dynamics_are_too(name, floating, loaded):
 
 
 @pytest.mark.parametrize(
-    ("name", "floating", "integrator"),
+    ("name", "floating", "integrator", "loaded"),
     [
-        pytest.param(*robot, name, marks=[pytest.mark.exhaustive] * (name in MULTI_STAGE and k > 2))
+        pytest.param(*robot, name, loaded, marks=marks)
         for k, robot in enumerate(ROBOTS[:2] + ROBOTS[-4:])
-        for name in FUNCTIONS["step_hessian"].methods
+        for m, name in enumerate(FUNCTIONS["step_hessian"].methods)
+        for loaded in (False, True)
+        for is_further in [(name in MULTI_STAGE and k > 2) or (k + m + loaded) % 2]
+        for marks in [pytest.mark.exhaustive if is_further else ()]
     ],
 )
 def test_the_hessian_of_a_step_is_the_complex_step_of_its_gradient(
-    name, floating, loaded, integrator
+    name, floating, integrator, loaded
 ):
     case = case_of(name, floating, loaded)
     given = ("q", "qd", "tau", "dt")

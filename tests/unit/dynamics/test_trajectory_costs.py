@@ -63,7 +63,7 @@ def target_of(
 @pytest.mark.parametrize(("name", "order", "loss"), CASES)
 def test_derivatives_of_costs(name: str, order: list[str], loss: str, residual: str) -> None:
     robot = gridgen.load(OWN / f"{name}.urdf", floating_base=bool(order), order=order)
-    tree = robot._module._tree
+    tree = robot._module.tree
     nv = tree.nv
     frame = (
         frame_idents(tree)[tree.frame_names[-1]] if residual in ("position", "orientation") else ""
@@ -132,7 +132,7 @@ def test_parameters_that_are_inputs_have_the_robots_values() -> None:
     found = []
     key = KernelKey("trajectory_cost", parts=(KernelKey("momentum", "quadratic"),), label="cost")
     for parameters in ((), "all"):
-        tree = gridgen.load(OWN / "gripper.urdf", parameters=parameters)._module._tree
+        tree = gridgen.load(OWN / "gripper.urdf", parameters=parameters)._module.tree
         q, qd, _, tau = random_states(tree, STATES)
         x = {"q": q, "qd": qd, "tau": tau, "cost_terms": np.ones((STATES, 13))}
         found.append(np.concatenate(evaluate_reference(tree, key, x)[1:], axis=1))

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+import gridgen
+from gridgen.compiler import read_tree
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import GridGenError, OptionError
 from gridgen.model.oddities import noted
@@ -278,3 +281,55 @@ def test_an_impratio_that_is_not_positive_is_refused(given: str) -> None:
     description = from_model(mujoco.MjModel.from_xml_string(text))
     with pytest.raises(OptionError, match="; give a positive number"):
         build_tree(description, RobotOptions(contact=True))
+
+
+KEYS = """
+<mujoco>
+  <compiler angle="radian"/>
+  <worldbody>
+    <camera name="fixed" pos="1 0 2" euler="0.3 0 0"/>
+    <body name="trunk" pos="0 0 1"><freejoint/><geom size="0.1"/>
+      <site name="imu" pos="0.1 0 0.2" euler="0.1 0.2 0.3"/><site/>
+      <body name="arm" pos="0.1 0 0"><joint name="swing" type="ball"/><geom size="0.05"/>
+        <body name="hand" pos="0 0 1"><joint name="bend" ref="0.2"/><geom size="0.05" pos="0 1 0"/>
+          <site name="tip" pos="0 1 0"/><camera name="eye" pos="0 0.5 0" euler="0 0.4 0"/>
+          <camera name="turns" mode="targetbody" target="trunk"/></body></body></body>
+  </worldbody>
+  <actuator><motor name="elbow" joint="bend"/></actuator>
+  <keyframe><key name="home" qpos="1 2 3 0.8 0 0.6 0 0.6 0.8 0 0 0.3" ctrl="0.7"
+                 qvel="1 2 3 4 5 6 7 8 9 10"/><key/></keyframe>
+</mujoco>
+"""
+
+
+@pytest.mark.parametrize("convention", ["pinocchio", "mujoco"])
+def test_keyframes_sites_and_cameras_are_those_of_the_file(convention: str, tmp_path: Path) -> None:
+    path = tmp_path / "robot.xml"
+    path.write_text(KEYS)
+    robot = gridgen.load(path, convention=convention, actuators=True)
+    assert (robot.nu, list(robot.keyframes)) == (1, ["home", "key1"])
+    home = robot.keyframes["home"]
+    assert home.ctrl == [0.7]
+    model = mujoco.MjModel.from_xml_string(KEYS)
+    data = mujoco.MjData(model)
+    mujoco.mj_resetDataKeyframe(model, data, 0)
+    mujoco.mj_forward(model, data)
+    if convention == "mujoco":
+        np.testing.assert_array_equal(home.q, data.qpos)
+        np.testing.assert_allclose(home.qd, data.qvel, atol=1e-12)
+    tree = read_tree(path, RobotOptions(convention=convention))
+    assert not {"turns", ""} & {*tree.frame_names}
+    poses, velocities = (
+        evaluate_reference(tree, name, {"q": home.q[None], "qd": home.qd[None]})[0][0]
+        for name in ("forward_kinematics", "centroidal_momentum")
+    )
+    for name, at, turn in (
+        *((site, data.site(site).xpos, data.site(site).xmat) for site in ("imu", "tip")),
+        *((eye, data.camera(eye).xpos, data.camera(eye).xmat) for eye in ("fixed", "eye")),
+    ):
+        pose = poses[tree.frame_names.index(name)]
+        np.testing.assert_allclose(pose[:3, 3], at, atol=1e-12)
+        np.testing.assert_allclose(pose[:3, :3].ravel(), turn, atol=1e-12)
+    mujoco.mj_subtreeVel(model, data)
+    total = data.subtree_linvel[0] * model.body_subtreemass[0]
+    np.testing.assert_allclose(velocities[:3], total, atol=1e-9)

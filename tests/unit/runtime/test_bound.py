@@ -26,7 +26,7 @@ from gridgen.errors import (
     ShapeError,
 )
 from gridgen.robot import open_module
-from gridgen.runtime.calls import chunks, compiled
+from gridgen.runtime.calls import compiled
 
 ROOT = Path(__file__).resolve().parents[3]
 COUNT = 100  # more than compiled code takes at once
@@ -212,7 +212,7 @@ def test_loops_have_their_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     module = open_module(str(written.folder / "__init__.py"))
     q = states(70)[0]
     expected = module.mass_matrix(q, backend="emulated")
-    monkeypatch.setattr(chunks, "_SCRATCH_BYTES", 0)  # the least: a warp of states at a time
+    monkeypatch.setattr(compiled, "_SCRATCH_BYTES", 0)  # the least: a warp of states at a time
     bound = module.bind("mass_matrix", q, backend="emulated")
     monkeypatch.setattr(compiled, "loop_room", None)
     np.testing.assert_array_equal(bound(), expected)

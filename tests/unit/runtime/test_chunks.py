@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from gridgen.kernel import TeamLaunch
-from gridgen.runtime.calls import chunks
-from gridgen.runtime.calls.chunks import Scratch, loop_room, workspace
+from gridgen.runtime.calls import compiled
+from gridgen.runtime.calls.compiled import Scratch, loop_room, workspace
 
 ARRAYS = (1000, 7, 1, 5000, 0, 1, 9000, 1, 10)
 Q = np.zeros((5, 7), np.float32)
 
 
 def launched(batch: int, scratch: Scratch | None) -> list[tuple[list[int], int]]:
-    found = chunks.chunks(ARRAYS, batch, 4, scratch)
+    found = compiled.chunks(ARRAYS, batch, 4, scratch)
     return [(list(arguments), states) for arguments, states in found]
 
 
@@ -51,7 +51,7 @@ def test_a_kernel_whose_workspace_is_shared_memory_is_launched_once() -> None:
 def test_loops_keep_their_numbers_side_by_side(
     monkeypatch: pytest.MonkeyPatch, batch: int, room: int, states: int
 ) -> None:
-    monkeypatch.setattr(chunks, "_SCRATCH_BYTES", room)
+    monkeypatch.setattr(compiled, "_SCRATCH_BYTES", room)
     scratch = loop_room(10, batch, Q)
     assert scratch.array is not None
     assert scratch.array.shape == (10, states)

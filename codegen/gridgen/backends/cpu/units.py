@@ -61,12 +61,10 @@ def translation_unit(
     ``states`` is ``None`` for both codes: the number of states selects one.
     """
     kernel, scalar = f"::{robot}::simd::{function}", SCALARS[dtype]
-    entry = f"{kernel}<{scalar}{f', {scalar}' * (states == 'one')}>(arrays, begin, end, batch);"
+    entry = f"{kernel}<{scalar}{f', {scalar}' * (states == 'one')}>(arrays, begin, end, batch)"
     if states is None:
-        entry = (
-            f"if (end - begin == 1) {kernel}<{scalar}, {scalar}>(arrays, begin, end, batch);\n"
-            f"    else {entry}"
-        )
+        one = f"{kernel}<{scalar}, {scalar}>(arrays, begin, end, batch)"
+        entry = f"(end - begin == 1 ? {one} : {entry})"
     traits = f"::{robot}::{function}_traits"
     first, second = only(function)
     return f"""\
@@ -81,7 +79,7 @@ gridgen::Interpreter {prefix}_interpreter;
 
 GRIDGEN_EXPORT void {prefix}_entry(const gridgen::Array* arrays, long long begin, long long end,
                                  long long batch) {{
-    {entry}
+    if (!{entry}) __builtin_trap();  // no memory
 }}
 
 GRIDGEN_EXPORT void {prefix}_take_parts(const gridgen::Array* arrays, gridgen::Share* share,

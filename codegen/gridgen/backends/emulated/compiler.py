@@ -35,9 +35,9 @@ FLAGS = (
     "-fvisibility=hidden",  # static shared variables of two libraries must not become one
     "-fPIC",
 )
-_RUNTIME_FLAGS = ("-std=c++20", "-O1", "-fvisibility=hidden", "-fPIC", "-c")
-# The emulation requires the C++ standard library, which other generated code does not use.
-_UNWANTED = "-nostdlib++"
+_RUNTIME_FLAGS = ("-std=c++20", "-O1", "-fno-exceptions", "-fvisibility=hidden", "-fPIC", "-c")
+# Zig removes its headers of C++ along with the library.
+_NO_LIBRARY = "-nostdlib++"
 
 
 def translation_unit(robot: str, function: str, dtype: Dtype, *, rows: bool = False) -> str:
@@ -107,7 +107,7 @@ def _compiled(unit: Unit, cache: BuildCache) -> Path:
             (entry / name).write_text(text, encoding="utf-8")
         # The folder is renamed when it is complete; debug information uses the final path.
         renamed = f"-ffile-prefix-map={entry}={entry.parent / key}"
-        own = (flag for flag in compiler.flags if flag != _UNWANTED)
+        own = (flag for flag in compiler.flags if unit.linked or flag != _NO_LIBRARY)
         command = (
             *compiler.command,
             *own,

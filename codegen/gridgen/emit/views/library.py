@@ -48,6 +48,7 @@ STATUSES = (
     ("gridgen_bad_count", 2),
     ("gridgen_no_rotation", 3),
     ("gridgen_bad_size", 4),
+    ("gridgen_no_memory", 5),
 )
 TYPES = (TypeView("f32", "float", "F32", "F64"), TypeView("f64", "double", "F64", "F32"))
 
@@ -156,6 +157,7 @@ class LibraryFunctionView:
     traits: str  #: its traits in the robot's namespace, as a CPU computes it.
     instructions: int  #: of its program.
     is_search: bool = False  #: whether it searches; see ``gridgen::search``.
+    scratch: int = 0  #: numbers of scratch memory for one state.
 
     @property
     def names_of_one(self) -> tuple[str, ...]:
@@ -253,6 +255,7 @@ def library_view(
         traits=f"{function.scope}{function.name}_traits",
         instructions=instructions,
         is_search=isinstance(function, SearchView),
+        scratch=getattr(function, "scratch", 0),
     )
 
 

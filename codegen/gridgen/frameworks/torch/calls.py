@@ -25,7 +25,7 @@ from gridgen.functions.arrays import ARRAYS
 from gridgen.functions.calls import Request
 from gridgen.kernel import KernelKey
 from gridgen.naming import one_line
-from gridgen.runtime.calls.fused import kind_of
+from gridgen.runtime.calls.resolved import kind_of
 from gridgen.runtime.calls.resolver import listed_frames
 
 # A ``gridgen.Robot``; frameworks cannot import it.

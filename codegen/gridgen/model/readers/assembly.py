@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gridgen.errors import UrdfError
-from gridgen.model.description import Joint, Link, RobotDescription
+from gridgen.model.description import Joint, KeyValues, Link, RobotDescription
 from gridgen.model.oddities import Oddity
 from gridgen.model.soft import NO_CONTACTS, ContactModel
 from gridgen.model.validation import validate
@@ -26,6 +26,7 @@ class Assembly:
         actuators: in the form of the option.
         springs: stiffness and coordinates without force of joints.
         mocap: links that the simulator moves relative to the root.
+        keyframes: states by name.
     """
 
     source: str
@@ -37,6 +38,7 @@ class Assembly:
     actuators: Sequence[Mapping[str, Any]] = ()
     springs: dict[str, tuple[float, tuple[float, ...]]] = field(default_factory=dict)
     mocap: Sequence[str] = ()
+    keyframes: dict[str, KeyValues] = field(default_factory=dict)
     _taken: set[tuple[str, str]] = field(default_factory=set)
 
     def name(self, kind: str, name: str) -> str:
@@ -59,7 +61,7 @@ class Assembly:
         links, joints, held = tuple(self.links), tuple(self.joints), tuple(self.constraints)
         self._check_finite()
         soft: tuple[Any, ...] = () if self.contact_model == NO_CONTACTS else (self.contact_model,)
-        soft += tuple(one for one in (self.actuators, self.springs) if one)
+        soft += tuple(one for one in (self.actuators, self.springs, self.keyframes) if one)
         text = repr((name, links, joints, held, "in order", *soft)).encode("utf-8", "replace")
         digest = hashlib.sha256(text).hexdigest()
         description = RobotDescription(
@@ -74,6 +76,7 @@ class Assembly:
             actuators=tuple(self.actuators),
             springs=self.springs,
             mocap=tuple(self.mocap),
+            keyframes=self.keyframes,
         )
         validate(description)
         description.warn(self.oddities)

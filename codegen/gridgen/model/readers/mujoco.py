@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -14,6 +15,7 @@ from gridgen.errors import ModelError, UrdfError
 from gridgen.model.description import (
     Inertial,
     Joint,
+    KeyValues,
     Limits,
     Link,
     RobotDescription,
@@ -64,6 +66,9 @@ CONNECT, WELD, JOINTS = range(3)
 
 SITE = 6
 """MuJoCo's type of a site (mjtObj)."""
+
+FIXED = 0
+"""MuJoCo's mode of a camera that is fixed to its body (mjtCamLight)."""
 
 IMPEDANCES = 1e-4, 0.9999
 """Bounds of ``solimp`` (mjMINIMP, mjMAXIMP)."""
@@ -192,10 +197,12 @@ class _Reader:
             )
             link = Link(self.link_of[index], inertial, shapes=shapes, meshes=meshes)
             self.made.links.append(link)
+        self.fixed_frames()
         self.made.contact_model = read_contacts(
             self.model, self.mujoco, self.link_of, self.joint_of
         )
         self.made.actuators = [*read_actuators(self.model, self.mujoco, self.joint_of)]
+        self.keyframes()
         if not self.is_disabled("EQUALITY", "CONSTRAINT"):
             for index in range(self.model.neq):
                 self.equality(index)
@@ -367,6 +374,49 @@ class _Reader:
         for geom in range(first, first + model.body_geomnum[index]):
             if model.geom_contype[geom] or model.geom_conaffinity[geom]:
                 yield int(geom)
+
+    def fixed_frames(self) -> None:
+        """Add a link without mass for each site and fixed camera that has a name."""
+        model = self.model
+        sites = [(model.site(k).name, "site", k) for k in range(model.nsite)]
+        cameras = [
+            (model.camera(k).name, "cam", k)
+            for k in range(model.ncam)
+            if model.cam_mode[k] == FIXED
+        ]
+        for given, kind, k in filter(operator.itemgetter(0), (*sites, *cameras)):
+            body, quaternion, position = (
+                getattr(model, f"{kind}_{field}")[k] for field in ("bodyid", "quat", "pos")
+            )
+            name = self.made.name("link", given)
+            pose = Pose(_rotation(quaternion), _vector(position))
+            joint = self.made.name("joint", f"{name}_fixed")
+            self.made.links.append(Link(name))
+            self.made.joints.append(Joint(joint, "fixed", self.link_of[int(body)], name, pose))
+
+    def keyframes(self) -> None:
+        """Add the keyframes; one without a name is ``key2``, with its index in the file."""
+        model = self.model
+        for key in range(model.nkey):
+            positions, velocities = {}, {}
+            for joint, name in self.joint_of.items():
+                kind = int(model.jnt_type[joint])
+                nq, nv = {FREE: (7, 6), BALL: (4, 3)}.get(kind, (1, 1))
+                q = model.key_qpos[key, model.jnt_qposadr[joint] :][:nq].tolist()
+                v = model.key_qvel[key, model.jnt_dofadr[joint] :][:nv]
+                if kind in (FREE, BALL):
+                    q = [*q[:-4], *q[-3:], q[-4]]
+                if kind == FREE:
+                    R = np.array(from_quaternion(*q[3:]))
+                    v = np.concatenate([R.T @ v[:3], v[3:]])
+                positions[name], velocities[name] = tuple(q), tuple(v.tolist())
+            controls = {
+                str(one["name"]): float(model.key_ctrl[key, index])
+                for index, one in enumerate(self.made.actuators)
+                if len(self.made.actuators) == model.nu
+            }
+            name = model.key(key).name or f"key{key}"
+            self.made.keyframes[name] = KeyValues(positions, velocities, controls)
 
     def equality(self, index: int) -> None:
         """Add an equality constraint, or record that it is ignored."""

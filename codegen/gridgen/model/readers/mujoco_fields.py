@@ -17,7 +17,7 @@ TAKEN = r"""
     body_(parentid|pos|quat|ipos|iquat|mass|inertia|jntadr|jntnum|geomadr|geomnum|mocapid)
     geom_(type|size|pos|quat|bodyid|contype|conaffinity|condim|priority|friction|margin|gap)
     geom_(solmix|solref|solimp) pair_\w+ npair exclude_signature body_weldid
-    site_(bodyid|pos|quat)
+    nsite site_(bodyid|pos|quat) ncam cam_(bodyid|pos|quat|mode) nkey key_(qpos|qvel|ctrl)
     eq_(type|objtype|obj1id|obj2id|active0|data|solref|solimp)
     jnt_(type|qposadr|dofadr|pos|axis|range|limited|actfrclimited|actfrcrange|margin)
     jnt_(solref|solimp|bodyid) dof_(solref|solimp)
@@ -65,11 +65,11 @@ OTHER = r"""
     body_margin jnt_group
     tendon_(group|width|matid|rgba)
     n?bvh\w* oct_\w+ ngeom geom_(?!contype|conaffinity|(type|size|pos|quat)$)\w+
-    nsite site_(?!(bodyid|pos|quat)$)\w+
-    ncam cam_\w+ nlight light_\w+
+    site_(?!(bodyid|pos|quat)$)\w+ cam_(?!(bodyid|pos|quat|mode)$)\w+ nlight light_\w+
     nmesh\w* mesh_\w+ nskin\w* skin_\w+ nhfield\w* hfield_\w+ nmat mat_\w+ ntex\w* tex_\w+
-    nsensor\w* sensor_\w+ nkey key_\w+ nnumeric\w* numeric_\w+ text_\w+ ntuple\w* tuple_\w+
-    nuser\w+ \w+_user nnames\w* names_map name_\w+ n?paths npluginattr npluginstate
+    nsensor\w* sensor_\w+ key_(?!(qpos|qvel|ctrl)$)\w+ nnumeric\w* numeric_\w+ text_\w+
+    ntuple\w* tuple_\w+ nuser\w+ \w+_user nnames\w* names_map name_\w+ n?paths
+    npluginattr npluginstate
     opt.(ccd|mpr|ls|noslip|sdf|o)_\w+ opt.(apirate|enableflags)
     opt.(iterations|jacobian|sleep_tolerance|solver|tolerance|magnetic|wind)
     mjDSBL_(WARMSTART|SENSOR|MIDPHASE|EULERDAMP|AUTORESET)

@@ -65,11 +65,6 @@ class Call(NamedTuple):
     result_shapes: Sequence[Shape] = ()  #: shapes of the results for the caller.
 
     @property
-    def batch(self) -> int | None:
-        """Number of states; ``None`` for one without a batch axis."""
-        return math.prod(self.lead) if self.lead else None
-
-    @property
     def q(self) -> Array:
         """The adopted first argument."""
         return self.inputs[0].array

@@ -13,7 +13,7 @@ from gridgen.errors import DeviceError, DtypeError, OptionError, ShapeError
 from gridgen.functions.calls import Solutions
 from gridgen.functions.types import Array
 from gridgen.naming import show
-from gridgen.runtime.arrays.arguments import Call, results_given
+from gridgen.runtime.arrays.arguments import Call, checked_call, results_given
 from gridgen.runtime.arrays.layout import address
 from gridgen.runtime.arrays.libraries import (
     check_no_capture,
@@ -137,7 +137,7 @@ class Binder:
         values = (*inputs.values(), *results_given(out))
         streams, first = caller_streams(values), kernel.first
         with first_adopted(inputs[first], first, values) as q, _settled(q):
-            call = self._evaluator.checked(kernel, inputs, q, out, resolved.settings)
+            call = checked_call(self._description, kernel, inputs, q, out, resolved.settings)
             _check_in_place(call)
             compute, references = self._computation(call, resolved.backend)
             label = f"{kernel.key.function} of {show(self._description.name)}, batch {call.states}"

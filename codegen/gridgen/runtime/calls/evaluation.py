@@ -13,7 +13,7 @@ import numpy as np
 from gridgen.backends import Target
 from gridgen.backends.cuda.failures import ERRORS, raise_device_error
 from gridgen.errors import DtypeError
-from gridgen.functions.calls import Request, RolloutSettings
+from gridgen.functions.calls import Request
 from gridgen.functions.types import Array
 from gridgen.kernel import Kernel
 from gridgen.runtime.arrays import staging
@@ -162,7 +162,7 @@ class Evaluator:
         with caller_streams((*values, *results_given(out)))():
             q = adopt(inputs[kernel.first], kernel.first)
             with on_device(q):
-                call = self.checked(kernel, inputs, q, out, resolved.settings)
+                call = checked_call(self._description, kernel, inputs, q, out, resolved.settings)
                 results = self.evaluate_checked(call, resolved.backend)
         if key is not None and call.states:
             if not is_streamed(call.arrays, self.compiled.target(q, None)):
@@ -180,17 +180,6 @@ class Evaluator:
             self._prepared.add(key, prepared._replace(names=names[count:], rest=rest[count:]))
 
     # -- validated calls ----------------------------------------------------------------------
-
-    def checked(
-        self,
-        kernel: Kernel,
-        inputs: dict[str, Array | None],
-        q: Array,
-        out: Any,
-        settings: RolloutSettings | None = None,
-    ) -> Call:
-        """Validate the arguments of a kernel; see ``checked_call``."""
-        return checked_call(self._description, kernel, inputs, q, out, settings)
 
     def evaluate_checked(self, call: Call, backend_name: str | None = None) -> Any:
         """Run the kernel of a validated call; as ``evaluate``."""

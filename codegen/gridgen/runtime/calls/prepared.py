@@ -34,8 +34,7 @@ from gridgen.runtime.arrays.libraries import (
 )
 from gridgen.runtime.arrays.staging import Operand
 from gridgen.runtime.arrays.validation import acceptance, number_test
-from gridgen.runtime.calls.chunks import arguments_of
-from gridgen.runtime.calls.compiled import Compiled
+from gridgen.runtime.calls.compiled import Compiled, arguments_of
 from gridgen.runtime.module.description import RobotRecord
 
 # Calls that a robot caches; the cache is cleared beyond that.

@@ -31,8 +31,7 @@ from gridgen.runtime.arrays.libraries import adopt, is_traced
 from gridgen.runtime.arrays.streams import caller_streams
 from gridgen.runtime.arrays.times import check_efforts, feedback_of
 from gridgen.runtime.calls.evaluation import Evaluator
-from gridgen.runtime.calls.fused import FusedFunctions
-from gridgen.runtime.calls.resolved import Evaluation, Resolved
+from gridgen.runtime.calls.resolved import Evaluation, FusedFunctions, Resolved
 from gridgen.runtime.calls.search import projection, search
 from gridgen.runtime.module.description import Module
 from gridgen.runtime.planning.devices import host_place, place_of
@@ -227,11 +226,11 @@ class Resolver:
             return next(iter(row.methods))
         return self.method(row, "auto", schedule)
 
-    def check_known(self, row: Function, options: Mapping[str, Any]) -> None:
-        """Raise for a keyword argument that a function does not have, as Python does."""
+    def check_known(self, row: Function, options: Mapping[str, Any], method: str = "") -> None:
+        """Raise for a keyword argument that a function, or its method, lacks, as Python does."""
         for name in options:
             if name not in row.options:
-                raise unknown_keyword(f"Robot.{row.name}", name, row.options)
+                raise unknown_keyword(f"Robot.{method or row.name}", name, row.options)
         self.check_parameters(options)
 
     def check_parameters(self, options: Mapping[str, Any]) -> None:

@@ -10,6 +10,9 @@ from dataclasses import asdict, astuple, dataclass, field, fields
 from functools import cached_property
 from typing import Any, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from gridgen.backends import Rows, Sources
 from gridgen.kernel import Kernel, Work
 from gridgen.runtime.configurations import ConfigurationSpace, configuration_space
@@ -22,9 +25,29 @@ _BOUNDS = {
     "upper_limits": math.inf,
     "effort_limits": math.inf,
     "velocity_limits": math.inf,
+    "max_angles": math.inf,
 }
-# Only written for a robot with parameters as inputs; by the names in JSON.
-_INPUTS = {"parameter_values": "parameters", "parameter_names": "parameter_names"}
+# Only written if not empty; by the names in JSON.
+_INPUTS = {
+    "parameter_values": "parameters",
+    "parameter_names": "parameter_names",
+    "keyframes": "keyframes",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Keyframe:
+    """A state of the robot's file, in the coordinates of the robot.
+
+    Attributes:
+        q:    (nq,) positions [rad or m].
+        qd:   (nv,) velocities [rad/s or m/s].
+        ctrl: (nu,) controls, those of actuators that the file's simulator has.
+    """
+
+    q: NDArray[np.float64]
+    qd: NDArray[np.float64]
+    ctrl: NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -43,6 +66,8 @@ class RobotRecord:
     #: values of parameters that are inputs, by input.
     parameter_values: Mapping[str, Any] = field(default_factory=dict)
     parameter_names: tuple[str, ...] = ()  #: links with rows of ``params``.
+    #: ``q``, ``qd`` and ``ctrl`` of the file's keyframes, by name.
+    keyframes: Mapping[str, Any] = field(default_factory=dict)
     longest_program: int  #: instructions of the longest straight-line program.
     longest_gpu_program: int  #: the same for a thread of a GPU.
     nq: int  #: number of positions.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from gridgen.cost.devices import device_reported
 from gridgen.cost.profile import DeviceIdentity
 from gridgen.errors import DeviceError
 from gridgen.functions.types import Array
-from gridgen.runtime.arrays.libraries import namespace, on_gpu
+from gridgen.runtime.arrays.libraries import on_gpu
 
 #: The architecture assumed for an unknown GPU.
 UNKNOWN = "sm_90"
@@ -23,7 +24,7 @@ def place_of(q: Array) -> DeviceIdentity:
     Without a GPU, return an unknown one.
     """
     if on_gpu(q):
-        return gpu_place(namespace(q), q.device.id)
+        return gpu_place(sys.modules["cupy"], q.device.id)
     try:
         return place_named("cuda")
     except DeviceError:

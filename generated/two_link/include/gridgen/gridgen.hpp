@@ -2,6 +2,7 @@
 #ifndef GRIDGEN_HPP
 #define GRIDGEN_HPP
 
+#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,7 +18,6 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <thread>
 #include <type_traits>
 #include <utility>
@@ -182,11 +182,8 @@ public:
     void hand_out(const std::function<void()>& task, int count) {
         {
             const std::lock_guard<std::mutex> lock(mutex_);
-            try {
-                while (int(threads_.size()) < count) threads_.emplace_back([this] { work(); });
-            } catch (const std::system_error&) {
-                count = int(threads_.size());
-            }
+            while (int(threads_.size()) < count && start()) {}
+            count = std::min(count, int(threads_.size()));
             for (int i = 0; i < count; ++i) tasks_.push_back(task);
         }
         awake_.notify_all();
@@ -197,7 +194,7 @@ public:
             ends_ = true;
         }
         awake_.notify_all();
-        for (std::thread& thread : threads_) thread.join();
+        for (const pthread_t thread : threads_) pthread_join(thread, nullptr);
     }
     Workers(const Workers&) = delete;
     Workers& operator=(const Workers&) = delete;
@@ -213,6 +210,27 @@ private:
     };
 
     Workers() = default;
+    // Starts a thread, if the system grants one. The packs of large matrices take more stack than threads
+    // have by default with some C libraries (128 kB).
+    bool start() {
+        constexpr std::size_t needed = std::size_t(2) << 20;
+        threads_.reserve(threads_.size() + 1);
+        pthread_attr_t attributes;
+        if (pthread_attr_init(&attributes)) return false;
+        std::size_t usual = 0;
+        pthread_attr_getstacksize(&attributes, &usual);
+        pthread_t thread;
+        const auto run = [](void* self) -> void* {
+            static_cast<Workers*>(self)->work();
+            return nullptr;
+        };
+        const bool is_started =
+            !pthread_attr_setstacksize(&attributes, std::max(usual, needed)) &&
+            !pthread_create(&thread, &attributes, run, this);
+        pthread_attr_destroy(&attributes);
+        if (is_started) threads_.push_back(thread);
+        return is_started;
+    }
     void work() {
         std::unique_lock<std::mutex> lock(mutex_);
         for (;;) {
@@ -229,7 +247,7 @@ private:
     std::mutex mutex_;
     std::condition_variable awake_;
     std::deque<std::function<void()>> tasks_;
-    std::vector<std::thread> threads_;
+    std::vector<pthread_t> threads_;
     bool ends_ = false;
     const pid_t process_ = getpid();
 };

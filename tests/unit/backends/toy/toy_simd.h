@@ -13,18 +13,19 @@ using evaluate_slowly_traits = evaluate_traits;
 namespace simd {
 
 template <class T>
-void evaluate(const gridgen::Array* arrays, long long begin, long long end, long long) {
+bool evaluate(const gridgen::Array* arrays, long long begin, long long end, long long) {
     const T* x = static_cast<const T*>(arrays[0].data);
     T* y = static_cast<T*>(arrays[1].data);
     for (long long i = begin; i < end; ++i) {
         const T* xi = x + i * arrays[0].batch;
         y[i * arrays[1].batch] = polynomial(xi[0], xi[arrays[0].component]);
     }
+    return true;
 }
 
 // Takes long enough for a batch to be worth dividing.
 template <class T>
-void evaluate_slowly(const gridgen::Array* arrays, long long begin, long long end, long long) {
+bool evaluate_slowly(const gridgen::Array* arrays, long long begin, long long end, long long) {
     const T* x = static_cast<const T*>(arrays[0].data);
     T* y = static_cast<T*>(arrays[1].data);
     for (long long i = begin; i < end; ++i) {
@@ -35,6 +36,7 @@ void evaluate_slowly(const gridgen::Array* arrays, long long begin, long long en
         }
         y[i * arrays[1].batch] = polynomial(xi[0], xi[arrays[0].component]) + (sum - T(2000));
     }
+    return true;
 }
 
 }  // namespace simd
