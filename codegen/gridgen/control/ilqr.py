@@ -191,7 +191,7 @@ class _Solver:
         end, held = turning_end(space), 6 * len(space.free)
         # The backward pass also holds free joints behind others, by their limits of zero.
         self._structure: dict[str, Any] = {
-            "fixed": held if all(joint.v_index < held for joint in space.free) else 0,
+            "fixed": held if all(joint.v_index + 6 <= held for joint in space.free) else 0,
             "derived": robot.nv - end if is_derived else 0,
             "dt": dt,
             "coupled": terms.coupled,
