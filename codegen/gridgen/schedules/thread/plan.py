@@ -90,7 +90,7 @@ def plan_programs(
     """Trace one function of a robot into the programs of a CPU and a GPU.
 
     The instructions of straight-line code decide whether a program has loops. They are known after
-    a trace, which is omitted if a count shows that there are too many.
+    a trace, which a count far beyond the limit makes unnecessary.
 
     Args:
         tree:           the robot.
