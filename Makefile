@@ -27,7 +27,7 @@ PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 # Python compiles the modules that it imports; pip would compile all.
 INSTALL := $(BIN)/python -m pip install --quiet --no-compile
 
-.PHONY: help demo test test-exhaustive gpu-test gpu-bench gpu-first-day bench docs lint format type golden wheel try-wheel check setup clean
+.PHONY: help demo test test-exhaustive gpu-test gpu-bench gpu-first-day bench docs lint format type golden kernels-diff wheel try-wheel check setup clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -71,10 +71,14 @@ format: $(LINT_READY) ## let ruff rewrite what it can
 type: $(LINT_READY) ## mypy --strict
 	$(BIN)/mypy --strict
 
-golden: $(TEST_READY) ## write generated/two_link and the manual's tables, after an intended change
+golden: $(TEST_READY) ## write generated/two_link, digests and the manual's tables, after an intended change
 	rm -rf generated/two_link
 	$(BIN)/grid-gen robots/two_link.urdf --output generated
 	$(BIN)/python docs/derived.py
+	$(BIN)/python tests/golden/kernels.py
+
+kernels-diff: $(TEST_READY) ## show what the working tree changes in kernels: BASE=HEAD~1
+	@$(BIN)/python tests/golden/kernels.py $(or $(BASE),HEAD)
 
 wheel: $(RELEASE_READY) ## build dist/*.tar.gz, and dist/*.whl from it, and check both
 	rm -rf dist

@@ -30,8 +30,7 @@ from peers import Contestant, pinocchio_library, pinocchio_loop
 from gridgen import GenerateOptions, generate
 from gridgen.backends.cpu.units import LIBRARY_FLAGS
 
-#: Robots, and what the project wants of inverse dynamics: its time over Pinocchio's.
-WANTED = {"arm7": 1 / 2, "quadruped": None, "humanoid": 1 / 3}
+ROBOTS = ("arm7", "quadruped", "humanoid")
 FUNCTIONS = ("inverse_dynamics", "forward_dynamics_aba")
 _METHODS = ("forward_dynamics_aba",)
 #: Different states, few enough to stay in the cache.
@@ -129,7 +128,7 @@ def measure(name: str, function: str, seconds: float) -> Mapping[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--robots", nargs="+", default=list(WANTED), choices=WANTED)
+    parser.add_argument("--robots", nargs="+", default=ROBOTS, choices=ROBOTS)
     parser.add_argument("--functions", nargs="+", default=FUNCTIONS, choices=FUNCTIONS)
     parser.add_argument("--seconds", type=float, default=10.0, help="for each robot and function")
     parser.add_argument("--compile", action="store_true", help="Pinocchio, a minute a function")
@@ -138,18 +137,14 @@ def main() -> None:
     print(description())
     print("nanoseconds of one state; in brackets over Pinocchio's\n")
     columns = ("scalars", "packs", "chained")
-    print(
-        "| robot | function | beside |  |" + "".join(f" {one} |" for one in columns) + " wanted |"
-    )
-    print("|---|---|---|" + "---:|" * (len(columns) + 2))
+    print("| robot | function | beside |  |" + "".join(f" {one} |" for one in columns))
+    print("|---|---|---|" + "---:|" * (len(columns) + 1))
     for robot in options.robots:
         for function in options.functions:
             found = measure(robot, function, options.seconds)
             (which, peer), *_ = found.items()
             cells = [which, f"{peer:.0f}"]
             cells += [f"{found[column]:.0f} ({found[column] / peer:.2f})" for column in columns]
-            wanted = WANTED[robot] if function == "inverse_dynamics" else None
-            cells.append("" if wanted is None else f"{wanted:.2f}")
             print(f"| {robot} | {function} | {' | '.join(cells)} |", flush=True)
 
 

@@ -4,6 +4,7 @@ A place in a page begins with a comment of a kind and a name, and ends with anot
 
 * ``<!-- Data: name -->``: a table of benchmarks/results/tables
 * ``<!-- Registry: functions -->``: a row for each function
+* ``<!-- Runs: ilqr -->``: a run of benchmarks/ilqr.py
 * ``<!-- Libraries: all or short -->``: what libraries have, by libraries.csv
 * ``<!-- File: name -->``: a page of benchmarks/results, without its title
 * ``<!-- Options: record -->``: the options of the command line that a record has
@@ -38,7 +39,7 @@ PAGES = Path(__file__).parent
 RESULTS = PAGES.parent / "benchmarks" / "results"
 TABLES = RESULTS / "tables"
 PLACE = re.compile(
-    r"(<!-- (Data|Registry|Libraries|File|Options|API|Functions|Names): (.+?) -->\n)"
+    r"(<!-- (Data|Registry|Libraries|Runs|File|Options|API|Functions|Names): (.+?) -->\n)"
     r".*?(<!-- End of the \w+\. -->\n)",
     flags=re.DOTALL,
 )
@@ -66,6 +67,20 @@ def table(name: str) -> str:
     columns = zip(*rows, strict=True)
     rules = ["---:" if all(re.match(r"[\d<.-]|$", x) for x in one) else "---" for one in columns]
     return "".join(f"| {' | '.join(row)} |\n" for row in (headings, rules, *rows))
+
+
+def runs(name: str) -> str:
+    """Return rates of a run of benchmarks/ilqr.py."""
+    with (RESULTS / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+        found = list(csv.DictReader(file))
+    lines = ["| problem | `dtype` | `ilqr` | Crocoddyl | ratio | same minimum |"]
+    lines.append("|---|---|---:|---:|---:|---|")
+    for row in found:
+        keys = ("problems_per_core_s", "crocoddyl_problems_per_core_s", "ratio")
+        rates = " | ".join(f"{float(row[key]):,.0f}" for key in keys)
+        minima = f"{row['same_minimum']} of {row['compared']}"
+        lines.append(f"| {row['case']} | {row['dtype']} | {rates} | {minima} |")
+    return "\n".join(lines)
 
 
 def libraries(name: str) -> str:
@@ -263,6 +278,7 @@ _WRITERS: dict[str, Callable[[str], str]] = {
     "Data": table,
     "Registry": registry,
     "Libraries": libraries,
+    "Runs": runs,
     "File": result,
     "Options": options,
     "API": reference,

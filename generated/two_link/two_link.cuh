@@ -63,16 +63,17 @@ inline constexpr double k_px_forearm = 0.4;  // forearm: position in the parent,
 inline constexpr double k_mcx_forearm = 0.18;  // forearm: mass times center of mass, x [kg m]
 inline constexpr double k_m_forearm = 1.2;  // forearm: mass [kg]
 inline constexpr double k_Iyy_forearm = 0.040209999999999996;  // forearm: inertia, yy [kg m^2], and 1 more
-inline constexpr double k5 = 0.07941999999999999;  // computed from others
+inline constexpr double k5 = 0.9199999999999999;  // computed from others
+inline constexpr double k6 = 0.07941999999999999;  // computed from others
 inline constexpr double k_pz_upper_arm = 0.5;  // upper_arm: position in the parent, z [m]
-inline constexpr double k7 = 4.476498383486695;  // computed from others
-inline constexpr double k8 = 0.16000000000000003;  // computed from others
-inline constexpr double k9 = 0.8057697090276051;  // computed from others
-inline constexpr double k10 = 0.3942302909723948;  // computed from others
+inline constexpr double k8 = 4.476498383486695;  // computed from others
+inline constexpr double k9 = 0.16000000000000003;  // computed from others
+inline constexpr double k10 = 0.8057697090276051;  // computed from others
+inline constexpr double k11 = 0.3942302909723948;  // computed from others
 inline constexpr double k_Iyy_upper_arm = 0.1268;  // upper_arm: inertia, yy [kg m^2], and 1 more
-inline constexpr double k12 = 24.869435463814973;  // computed from others
-inline constexpr double k13 = 0.16701;  // computed from others
-inline constexpr double k14 = 0.056249999999999994;  // computed from others
+inline constexpr double k13 = 24.869435463814973;  // computed from others
+inline constexpr double k14 = 0.16701;  // computed from others
+inline constexpr double k15 = 0.056249999999999994;  // computed from others
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_inverse_dynamics)
 
@@ -219,7 +220,7 @@ struct bias_forces_traits : Traits {
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
 //   tau               2     written  joint torques [N m or N]
 // Source: weights of subtrees about the joints' axes.
-// 21 floating-point operations (204 generic), 15 instructions.
+// 20 floating-point operations (204 generic), 15 instructions.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void gravity_forces(
     gridgen::Same<In> q, gridgen::Same<In> gravity, Out tau)
@@ -252,7 +253,7 @@ GRIDGEN_LARGE void gravity_forces(
     const T a_forearm_y = fnma(s_forearm, a_upper_arm_x, c_forearm * a_upper_arm_y);
 
     // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
-    const T h_upper_arm_x = fma(R(k_mcx_forearm), c_forearm, R(0.9199999999999999));
+    const T h_upper_arm_x = fma(R(k_mcx_forearm), c_forearm, R(k5));
 
     // upper_arm (revolute shoulder on the base): motion and inertial force
     tau[0] = fnma(h_upper_arm_y, a_upper_arm_x, h_upper_arm_x * a_upper_arm_y);
@@ -301,7 +302,7 @@ GRIDGEN_LARGE void coriolis_matrix(
     // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
     const T h_upper_arm_y = R(k_mcx_forearm) * s_forearm;
     const T t0 = s_forearm * p_forearm_y;
-    const T t1 = c_forearm * (R(k5) * w_forearm_z);
+    const T t1 = c_forearm * (R(k6) * w_forearm_z);
     const T t2 = d_forearm_y * h_upper_arm_y;
     C[3] = gridgen::broadcast<T>(R(0));
     C[2] = R(k_pz_upper_arm) * t2;
@@ -378,10 +379,10 @@ GRIDGEN_LARGE void forward_dynamics_aba(
     // forearm (revolute elbow on upper_arm): articulated-body inertia and force propagated to the parent
     const T tau1 = tau[1];
     const T u_forearm = fma(R(-k_mcx_forearm), a_forearm_y, tau1);
-    const T t2 = fma(c_forearm, fma(R(k7), u_forearm, R(k_m_forearm) * a_forearm_y), s_forearm *
+    const T t2 = fma(c_forearm, fma(R(k8), u_forearm, R(k_m_forearm) * a_forearm_y), s_forearm *
         f_forearm_x);
     const T n_upper_arm_z = fma(R(k_px_forearm), t2, fma(R(k_mcx_upper_arm), a_upper_arm_y, tau1));
-    const T I_upper_arm_zz = fma(R(k8), fma(s_forearm, R(k9) * s_forearm, R(k10)),
+    const T I_upper_arm_zz = fma(R(k9), fma(s_forearm, R(k10) * s_forearm, R(k11)),
         R(k_Iyy_upper_arm));
 
     // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
@@ -392,7 +393,7 @@ GRIDGEN_LARGE void forward_dynamics_aba(
 
     // forearm (revolute elbow on upper_arm): acceleration
     const T dv_forearm_y = c_forearm * (R(k_px_forearm) * rate_upper_arm);
-    const T qdd_forearm = fma(R(-k7), dv_forearm_y, fma(R(k12), u_forearm, -rate_upper_arm));
+    const T qdd_forearm = fma(R(-k8), dv_forearm_y, fma(R(k13), u_forearm, -rate_upper_arm));
     qdd[1] = qdd_forearm;
 }
 
@@ -418,7 +419,7 @@ struct forward_dynamics_aba_traits : Traits {
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
 //   qdd               2     written  joint accelerations [rad/s^2 or m/s^2]
 // Source: mass matrix and its factorization, Yang, Wu, Pan (prefix sums) eq. 6.
-// 53 floating-point operations (796 generic), 37 instructions.
+// 51 floating-point operations (796 generic), 36 instructions.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void forward_dynamics_crba(
     gridgen::Same<In> q, gridgen::Same<In> qd, gridgen::Same<In> tau, gridgen::Same<In> gravity,
@@ -462,19 +463,18 @@ GRIDGEN_LARGE void forward_dynamics_crba(
         f_forearm_x), t2);
 
     // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
-    const T I_upper_arm_zz = fma(R(k_px_forearm), fma(R(k_mcx_forearm), c_forearm,
-        fma(R(k_mcx_forearm), c_forearm, R(0.48))), R(k13));
+    const T I_upper_arm_zz = fma(R(k_px_forearm), fma(R(0.36), c_forearm, R(0.48)), R(k14));
 
     // forearm (revolute elbow on upper_arm): column of the mass matrix
     const T t3 = fma(R(0.072), c_forearm, R(k_Iyy_forearm));
 
     // factorization and solution
     const T t4 = fma(R(-k_mcx_forearm), a_forearm_y, tau[1]);
-    const T t5 = R(k12) * t3;
+    const T t5 = R(k13) * t3;
     const T t6 = gridgen::reciprocal<T>(fnma(t3, t5, I_upper_arm_zz));
     const T t7 = t6 * fnma(t4, t5, tau[0] - n_upper_arm_z);
     qdd[0] = t7;
-    qdd[1] = fnma(t5, t7, R(k12) * t4);
+    qdd[1] = fnma(t5, t7, R(k13) * t4);
 }
 
 struct forward_dynamics_crba_traits : Traits {
@@ -496,7 +496,7 @@ struct forward_dynamics_crba_traits : Traits {
 //   q                 2     read     joint positions [rad or m]
 //   M                 4     written  joint-space inertia [kg m^2, kg m or kg]
 // Source: composite rigid bodies, Featherstone 2008, chapter 6.
-// 9 floating-point operations (400 generic), 5 instructions.
+// 7 floating-point operations (400 generic), 4 instructions.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void mass_matrix(
     gridgen::Same<In> q, Out M)
@@ -508,8 +508,7 @@ GRIDGEN_LARGE void mass_matrix(
     gridgen::sincos<T>(q[1], sine_c_forearm, c_forearm);
 
     // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
-    const T I_upper_arm_zz = fma(R(k_px_forearm), fma(R(k_mcx_forearm), c_forearm,
-        fma(R(k_mcx_forearm), c_forearm, R(0.48))), R(k13));
+    const T I_upper_arm_zz = fma(R(k_px_forearm), fma(R(0.36), c_forearm, R(0.48)), R(k14));
     M[3] = gridgen::broadcast<T>(R(k_Iyy_forearm));
     M[0] = I_upper_arm_zz;
 
@@ -540,7 +539,7 @@ struct mass_matrix_traits : Traits {
 //   q                 2     read     joint positions [rad or m]
 //   Minv              4     written  inverse of the joint-space inertia [its inverse]
 // Source: factorization with the sparsity of the tree, Featherstone 2008, chapter 6.
-// 16 floating-point operations (409 generic), 10 instructions.
+// 14 floating-point operations (409 generic), 9 instructions.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void mass_matrix_inverse(
     gridgen::Same<In> q, Out Minv)
@@ -552,20 +551,19 @@ GRIDGEN_LARGE void mass_matrix_inverse(
     gridgen::sincos<T>(q[1], sine_c_forearm, c_forearm);
 
     // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
-    const T I_upper_arm_zz = fma(R(k_px_forearm), fma(R(k_mcx_forearm), c_forearm,
-        fma(R(k_mcx_forearm), c_forearm, R(0.48))), R(k13));
+    const T I_upper_arm_zz = fma(R(k_px_forearm), fma(R(0.36), c_forearm, R(0.48)), R(k14));
 
     // forearm (revolute elbow on upper_arm): column of the mass matrix
     const T t0 = fma(R(0.072), c_forearm, R(k_Iyy_forearm));
 
     // factorization and solution
-    const T t1 = R(k12) * t0;
+    const T t1 = R(k13) * t0;
     const T t2 = gridgen::reciprocal<T>(fnma(t0, t1, I_upper_arm_zz));
     Minv[0] = t2;
     const T t3 = t1 * t2;
     Minv[1] = -t3;
     Minv[2] = -t3;
-    Minv[3] = fma(t1, t3, R(k12));
+    Minv[3] = fma(t1, t3, R(k13));
 }
 
 struct mass_matrix_inverse_traits : Traits {
@@ -593,7 +591,7 @@ struct mass_matrix_inverse_traits : Traits {
 //   dtau_dq           4     written  derivative of the torques by the positions [N m, N per rad or m]
 //   dtau_dqd          4     written  derivative of the torques by the velocities [N m, N per rad/s or m/s]
 // Source: Plancher et al. (GRiD) Algorithm 2; Singh, Russell and Wensing 2022.
-// 58 floating-point operations (2,036 generic), 46 instructions.
+// 57 floating-point operations (2,036 generic), 45 instructions.
 template <class T, class In = const T*, class Out, class Out2>
 GRIDGEN_LARGE void inverse_dynamics_gradient(
     gridgen::Same<In> q, gridgen::Same<In> qd, gridgen::Same<In> qdd, gridgen::Same<In> gravity,
@@ -633,7 +631,7 @@ GRIDGEN_LARGE void inverse_dynamics_gradient(
     const T t3 = R(k_mcx_forearm) * c_forearm;
     const T h_upper_arm_y = R(k_mcx_forearm) * s_forearm;
     dtau_dq[2] = -fma(a_upper_arm_x, t3, a_upper_arm_y * h_upper_arm_y);
-    const T t4 = c_forearm * (R(k5) * w_forearm_z);
+    const T t4 = c_forearm * (R(k6) * w_forearm_z);
     const T t5 = R(k_px_forearm) * (s_forearm * p_forearm_y);
     dtau_dqd[3] = gridgen::broadcast<T>(R(0));
     dtau_dqd[1] = -t5;
@@ -641,7 +639,7 @@ GRIDGEN_LARGE void inverse_dynamics_gradient(
     dtau_dqd[2] = t6;
     const T K_upper_arm_yy = fma(s_forearm, t4, t6);
     dtau_dqd[0] = fnma(s_forearm, t4, K_upper_arm_yy - t5);
-    const T h_upper_arm_x = R(0.48) + R(k_mcx_upper_arm) + t3;
+    const T h_upper_arm_x = t3 + R(k5);
     dtau_dq[0] = -fma(a_upper_arm_y, h_upper_arm_y, a_upper_arm_x * h_upper_arm_x);
 
     // forearm (revolute elbow on upper_arm): motion and inertial force
@@ -685,7 +683,7 @@ struct inverse_dynamics_gradient_traits : Traits {
 //   dqdd_dqd          4     written  derivative of the accelerations by the velocities [1/s, per m or rad]
 //   dqdd_dtau         4     written  derivative of the accelerations by the torques [as Minv]
 // Source: -M^-1 times the gradient of inverse dynamics, Plancher et al. (GRiD).
-// 112 floating-point operations (2,168 generic), 80 instructions.
+// 111 floating-point operations (2,168 generic), 80 instructions.
 template <class T, class In = const T*, class Out, class Out2, class Out3>
 GRIDGEN_LARGE void forward_dynamics_gradient(
     gridgen::Same<In> q, gridgen::Same<In> qd, gridgen::Same<In> tau, gridgen::Same<In> gravity,
@@ -726,11 +724,11 @@ GRIDGEN_LARGE void forward_dynamics_gradient(
     const T t3 = R(k_mcx_forearm) * c_forearm;
     const T h_upper_arm_y = R(k_mcx_forearm) * s_forearm;
     const T t4 = t3 + R(0.48);
-    const T t5 = c_forearm * (R(k5) * w_forearm_z);
+    const T t5 = c_forearm * (R(k6) * w_forearm_z);
     const T t6 = R(k_px_forearm) * (s_forearm * p_forearm_y);
     const T t7 = d_forearm_y * h_upper_arm_y;
     const T K_upper_arm_yy = fma(s_forearm, t5, t7);
-    const T I_upper_arm_zz = fma(R(k_px_forearm), t3 + t4, R(k13));
+    const T I_upper_arm_zz = fma(R(k_px_forearm), t3 + t4, R(k14));
     const T h_upper_arm_x = R(k_mcx_upper_arm) + t4;
 
     // upper_arm (revolute shoulder on the base): derivatives of its joint torque
@@ -744,7 +742,7 @@ GRIDGEN_LARGE void forward_dynamics_gradient(
     const T t11 = qd0 * t7;
 
     // factorization and solution
-    const T t12 = R(k12) * t9;
+    const T t12 = R(k13) * t9;
     const T t13 = gridgen::reciprocal<T>(fnma(t9, t12, I_upper_arm_zz));
     dqdd_dtau[0] = t13;
     const T t14 = fnma(a_upper_arm_y, t3, fma(a_upper_arm_x, h_upper_arm_y, fma(R(-k_pz_upper_arm),
@@ -757,7 +755,7 @@ GRIDGEN_LARGE void forward_dynamics_gradient(
     const T t16 = fma(R(k_px_forearm), wd_upper_arm_z, a_upper_arm_y);
     const T a_forearm_x = fma(s_forearm, t16, c_forearm * t1);
     const T a_forearm_y = fma(c_forearm, t16, -s_forearm * t1);
-    const T wd_forearm_z = fnma(t12, wd_upper_arm_z, fma(R(k12), t14, wd_upper_arm_z));
+    const T wd_forearm_z = fnma(t12, wd_upper_arm_z, fma(R(k13), t14, wd_upper_arm_z));
     const T f_forearm_x = fma(R(-k_mcx_forearm), t2, R(k_m_forearm) * a_forearm_x);
     const T f_forearm_y = fma(R(k_mcx_forearm), wd_forearm_z, R(k_m_forearm) * a_forearm_y);
 
@@ -772,20 +770,20 @@ GRIDGEN_LARGE void forward_dynamics_gradient(
     const T t22 = t13 * fma(t12, t20, fnma(a_upper_arm_y, h_upper_arm_y, -a_upper_arm_x *
         h_upper_arm_x));
     dqdd_dq[0] = -t22;
-    dqdd_dq[2] = fma(t12, t22, R(k12) * t20);
+    dqdd_dq[2] = fma(t12, t22, R(k13) * t20);
     const T t23 = t13 * fma(t12, t17, fma(R(k_px_forearm), t21, -t17));
     dqdd_dq[1] = -t23;
-    dqdd_dq[3] = fma(t12, t23, R(k7) * a_forearm_x);
+    dqdd_dq[3] = fma(t12, t23, R(k8) * a_forearm_x);
     const T t24 = t13 * fnma(t7, t12, t8);
     dqdd_dqd[0] = -t24;
-    dqdd_dqd[2] = fma(t12, t24, -R(k12) * t7);
+    dqdd_dqd[2] = fma(t12, t24, -R(k13) * t7);
     const T t25 = t6 * t13;
     dqdd_dqd[1] = t25;
     dqdd_dqd[3] = -t12 * t25;
     const T t26 = t12 * t13;
     dqdd_dtau[1] = -t26;
     dqdd_dtau[2] = -t26;
-    dqdd_dtau[3] = fma(t12, t26, R(k12));
+    dqdd_dtau[3] = fma(t12, t26, R(k13));
 }
 
 struct forward_dynamics_gradient_traits : Traits {
@@ -858,10 +856,10 @@ GRIDGEN_LARGE void step_semi_implicit(
     // forearm (revolute elbow on upper_arm): articulated-body inertia and force propagated to the parent
     const T tau1 = tau[1];
     const T u_forearm = fma(R(-k_mcx_forearm), a_forearm_y, tau1);
-    const T t2 = fma(c_forearm, fma(R(k7), u_forearm, R(k_m_forearm) * a_forearm_y), s_forearm *
+    const T t2 = fma(c_forearm, fma(R(k8), u_forearm, R(k_m_forearm) * a_forearm_y), s_forearm *
         f_forearm_x);
     const T n_upper_arm_z = fma(R(k_px_forearm), t2, fma(R(k_mcx_upper_arm), a_upper_arm_y, tau1));
-    const T I_upper_arm_zz = fma(R(k8), fma(s_forearm, R(k9) * s_forearm, R(k10)),
+    const T I_upper_arm_zz = fma(R(k9), fma(s_forearm, R(k10) * s_forearm, R(k11)),
         R(k_Iyy_upper_arm));
 
     // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
@@ -871,7 +869,7 @@ GRIDGEN_LARGE void step_semi_implicit(
 
     // forearm (revolute elbow on upper_arm): acceleration
     const T dv_forearm_y = c_forearm * (R(k_px_forearm) * rate_upper_arm);
-    const T qdd_forearm = fma(R(-k7), dv_forearm_y, fma(R(k12), u_forearm, -rate_upper_arm));
+    const T qdd_forearm = fma(R(-k8), dv_forearm_y, fma(R(k13), u_forearm, -rate_upper_arm));
 
     // integration over the step
     const T dt0 = dt[0];
@@ -951,10 +949,10 @@ GRIDGEN_LARGE void step_euler(
     // forearm (revolute elbow on upper_arm): articulated-body inertia and force propagated to the parent
     const T tau1 = tau[1];
     const T u_forearm = fma(R(-k_mcx_forearm), a_forearm_y, tau1);
-    const T t2 = fma(c_forearm, fma(R(k7), u_forearm, R(k_m_forearm) * a_forearm_y), s_forearm *
+    const T t2 = fma(c_forearm, fma(R(k8), u_forearm, R(k_m_forearm) * a_forearm_y), s_forearm *
         f_forearm_x);
     const T n_upper_arm_z = fma(R(k_px_forearm), t2, fma(R(k_mcx_upper_arm), a_upper_arm_y, tau1));
-    const T I_upper_arm_zz = fma(R(k8), fma(s_forearm, R(k9) * s_forearm, R(k10)),
+    const T I_upper_arm_zz = fma(R(k9), fma(s_forearm, R(k10) * s_forearm, R(k11)),
         R(k_Iyy_upper_arm));
 
     // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
@@ -966,7 +964,7 @@ GRIDGEN_LARGE void step_euler(
 
     // forearm (revolute elbow on upper_arm): acceleration
     const T dv_forearm_y = c_forearm * (R(k_px_forearm) * rate_upper_arm);
-    const T qdd_forearm = fma(R(-k7), dv_forearm_y, fma(R(k12), u_forearm, -rate_upper_arm));
+    const T qdd_forearm = fma(R(-k8), dv_forearm_y, fma(R(k13), u_forearm, -rate_upper_arm));
     qd_next[1] = fma(dt0, qdd_forearm, qd1);
 
     // upper_arm (revolute shoulder on the base): integration over the step
@@ -1044,10 +1042,10 @@ GRIDGEN_LARGE void step_implicit(
     // forearm (revolute elbow on upper_arm): articulated-body inertia and force propagated to the parent
     const T tau1 = tau[1];
     const T u_forearm = fma(R(-k_mcx_forearm), a_forearm_y, tau1);
-    const T t2 = fma(c_forearm, fma(R(k7), u_forearm, R(k_m_forearm) * a_forearm_y), s_forearm *
+    const T t2 = fma(c_forearm, fma(R(k8), u_forearm, R(k_m_forearm) * a_forearm_y), s_forearm *
         f_forearm_x);
     const T n_upper_arm_z = fma(R(k_px_forearm), t2, fma(R(k_mcx_upper_arm), a_upper_arm_y, tau1));
-    const T I_upper_arm_zz = fma(R(k8), fma(s_forearm, R(k9) * s_forearm, R(k10)),
+    const T I_upper_arm_zz = fma(R(k9), fma(s_forearm, R(k10) * s_forearm, R(k11)),
         R(k_Iyy_upper_arm));
 
     // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
@@ -1057,7 +1055,7 @@ GRIDGEN_LARGE void step_implicit(
 
     // forearm (revolute elbow on upper_arm): acceleration
     const T dv_forearm_y = c_forearm * (R(k_px_forearm) * rate_upper_arm);
-    const T qdd_forearm = fma(R(-k7), dv_forearm_y, fma(R(k12), u_forearm, -rate_upper_arm));
+    const T qdd_forearm = fma(R(-k8), dv_forearm_y, fma(R(k13), u_forearm, -rate_upper_arm));
 
     // integration over the step
     const T dt0 = dt[0];
@@ -1183,7 +1181,7 @@ struct forward_kinematics_traits : Traits {
 //   q                 2     read     joint positions [rad or m]
 //   com               3     written  center of mass in the base frame [m]
 // Source: first moments of composite bodies.
-// 15 floating-point operations (145 generic), 10 instructions.
+// 14 floating-point operations (145 generic), 10 instructions.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void center_of_mass(
     gridgen::Same<In> q, Out com)
@@ -1204,8 +1202,8 @@ GRIDGEN_LARGE void center_of_mass(
     angles.sincos(1, q[1], s_forearm, c_forearm);
 
     // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
-    const T h_upper_arm_y = R(k14) * s_forearm;
-    const T h_upper_arm_x = fma(R(k14), c_forearm, R(0.2875));
+    const T h_upper_arm_y = R(k15) * s_forearm;
+    const T h_upper_arm_x = fma(R(k15), c_forearm, R(0.2875));
 
     // upper_arm (revolute shoulder on the base): composite inertia propagated to the parent
     const T h_base_x = fnma(s_upper_arm, h_upper_arm_y, c_upper_arm * h_upper_arm_x);
@@ -1235,7 +1233,7 @@ struct center_of_mass_traits : Traits {
 //   q                 2     read     joint positions [rad or m]
 //   Jcom              6     written  Jacobian of the center of mass [m or 1]
 // Source: first moments of composite bodies.
-// 22 floating-point operations (331 generic), 16 instructions.
+// 21 floating-point operations (331 generic), 16 instructions.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void center_of_mass_jacobian(
     gridgen::Same<In> q, Out Jcom)
@@ -1258,13 +1256,13 @@ GRIDGEN_LARGE void center_of_mass_jacobian(
     // forearm (revolute elbow on upper_arm): pose in the base
     const T R_forearm_xx = fnma(s_upper_arm, s_forearm, c_upper_arm * c_forearm);
     gridgen::fill<2, 4>(Jcom, gridgen::broadcast<T>(R(0)));
-    Jcom[5] = -R(k14) * R_forearm_xx;
+    Jcom[5] = -R(k15) * R_forearm_xx;
     const T t0 = fma(c_upper_arm, s_forearm, s_upper_arm * c_forearm);
-    Jcom[1] = -R(k14) * t0;
+    Jcom[1] = -R(k15) * t0;
 
     // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
-    const T h_upper_arm_y = R(k14) * s_forearm;
-    const T h_upper_arm_x = fma(R(k14), c_forearm, R(0.2875));
+    const T h_upper_arm_y = R(k15) * s_forearm;
+    const T h_upper_arm_x = fma(R(k15), c_forearm, R(0.2875));
     Jcom[0] = -fma(c_upper_arm, h_upper_arm_y, s_upper_arm * h_upper_arm_x);
 
     // upper_arm (revolute shoulder on the base): composite inertia propagated to the parent
@@ -1293,7 +1291,7 @@ struct center_of_mass_jacobian_traits : Traits {
 //   q                 2     read     joint positions [rad or m]
 //   Ag                12    written  centroidal momentum matrix, rows (linear, angular) [kg m or kg]
 // Source: momenta of subtrees for unit velocities.
-// 51 floating-point operations (590 generic), 33 instructions.
+// 49 floating-point operations (590 generic), 33 instructions.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void centroidal_momentum_matrix(
     gridgen::Same<In> q, Out Ag)
@@ -1316,7 +1314,7 @@ GRIDGEN_LARGE void centroidal_momentum_matrix(
     // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
     const T h_upper_arm_y = R(k_mcx_forearm) * s_forearm;
     const T t0 = fma(R(k_mcx_forearm), c_forearm, R(0.48));
-    const T I_upper_arm_zz = fma(R(k_px_forearm), fma(R(k_mcx_forearm), c_forearm, t0), R(k13));
+    const T I_upper_arm_zz = fma(R(k_px_forearm), fma(R(k_mcx_forearm), c_forearm, t0), R(k14));
     const T h_upper_arm_x = R(k_mcx_upper_arm) + t0;
 
     // forearm (revolute elbow on upper_arm): pose in the base
@@ -1325,8 +1323,8 @@ GRIDGEN_LARGE void centroidal_momentum_matrix(
     const T p_forearm_z = fma(R(-k_px_forearm), s_upper_arm, R(k_pz_upper_arm));
 
     // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
-    const T h_upper_arm_y_2 = R(k14) * s_forearm;
-    const T h_upper_arm_x_2 = fma(R(k14), c_forearm, R(0.2875));
+    const T h_upper_arm_y_2 = R(k15) * s_forearm;
+    const T h_upper_arm_x_2 = fma(R(k15), c_forearm, R(0.2875));
 
     // upper_arm (revolute shoulder on the base): composite inertia propagated to the parent
     const T h_base_x = fnma(s_upper_arm, h_upper_arm_y_2, c_upper_arm * h_upper_arm_x_2);
@@ -1376,7 +1374,7 @@ struct centroidal_momentum_matrix_traits : Traits {
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   hg                6     written  centroidal momentum, (linear, angular) [kg m/s, kg m^2/s]
 // Source: momenta of the bodies, carried to the base.
-// 50 floating-point operations (583 generic), 33 instructions.
+// 49 floating-point operations (583 generic), 33 instructions.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void centroidal_momentum(
     gridgen::Same<In> q, gridgen::Same<In> qd, Out hg)
@@ -1422,8 +1420,8 @@ GRIDGEN_LARGE void centroidal_momentum(
     hg[2] = -t3;
 
     // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
-    const T h_upper_arm_y = R(k14) * s_forearm;
-    const T h_upper_arm_x = fma(R(k14), c_forearm, R(0.2875));
+    const T h_upper_arm_y = R(k15) * s_forearm;
+    const T h_upper_arm_x = fma(R(k15), c_forearm, R(0.2875));
 
     // upper_arm (revolute shoulder on the base): composite inertia propagated to the parent
     const T h_base_x = fnma(s_upper_arm, h_upper_arm_y, c_upper_arm * h_upper_arm_x);
@@ -1501,7 +1499,7 @@ struct kinetic_energy_traits : Traits {
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
 //   energy            1     written  energy [J]
 // Source: first moments of composite bodies.
-// 18 floating-point operations (151 generic), 12 instructions.
+// 17 floating-point operations (151 generic), 12 instructions.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void potential_energy(
     gridgen::Same<In> q, gridgen::Same<In> gravity, Out energy)
@@ -1523,7 +1521,7 @@ GRIDGEN_LARGE void potential_energy(
 
     // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
     const T h_upper_arm_y = R(k_mcx_forearm) * s_forearm;
-    const T h_upper_arm_x = fma(R(k_mcx_forearm), c_forearm, R(0.9199999999999999));
+    const T h_upper_arm_x = fma(R(k_mcx_forearm), c_forearm, R(k5));
 
     // upper_arm (revolute shoulder on the base): composite inertia propagated to the parent
     const T h_base_x = fnma(s_upper_arm, h_upper_arm_y, c_upper_arm * h_upper_arm_x);

@@ -229,7 +229,7 @@ template <class S> void forward_dynamics_crba_batch(
     gridgen::call_batch<S, 2, 2, 2, 2, gridgen::states, 0>(
         "two_link::forward_dynamics_crba_batch",
         gridgen::of_type<S>(two_link_forward_dynamics_crba_f32, two_link_forward_dynamics_crba_f64),
-        37, threads, n, q, qd, tau, qdd, n, gravity);
+        36, threads, n, q, qd, tau, qdd, n, gravity);
 }
 
 // Mass matrix: joint-space inertia.
@@ -251,7 +251,7 @@ template <class S> void mass_matrix_batch(
     gridgen::call_batch<S, 2, 4, gridgen::states>(
         "two_link::mass_matrix_batch",
         gridgen::of_type<S>(two_link_mass_matrix_f32, two_link_mass_matrix_f64),
-        5, threads, n, q, M, n);
+        4, threads, n, q, M, n);
 }
 
 // Inverse of the mass matrix.
@@ -273,7 +273,7 @@ template <class S> void mass_matrix_inverse_batch(
     gridgen::call_batch<S, 2, 4, gridgen::states>(
         "two_link::mass_matrix_inverse_batch",
         gridgen::of_type<S>(two_link_mass_matrix_inverse_f32, two_link_mass_matrix_inverse_f64),
-        10, threads, n, q, Minv, n);
+        9, threads, n, q, Minv, n);
 }
 
 // Gradient of inverse dynamics by positions and velocities.
@@ -300,7 +300,7 @@ template <class S> void inverse_dynamics_gradient_batch(
     gridgen::call_batch<S, 2, 2, 2, 4, 4, gridgen::states, 0>(
         "two_link::inverse_dynamics_gradient_batch",
         gridgen::of_type<S>(two_link_inverse_dynamics_gradient_f32, two_link_inverse_dynamics_gradient_f64),
-        46, threads, n, q, qd, qdd, dtau_dq, dtau_dqd, n, gravity);
+        45, threads, n, q, qd, qdd, dtau_dq, dtau_dqd, n, gravity);
 }
 
 // Gradient of forward dynamics by positions, velocities and torques.

@@ -335,7 +335,8 @@ extern "C" __attribute__((visibility("default"))) void gridgen_riccati(
     int64 batch, int64 T, double dt_, const Called* steps, const Called* costs,
     const Element* efforts, const Element* limits, const Element* near_, const int64* rows, double* k, double* K,
     double* expected) {
-    Borrowed<Step> step;
+    const Borrowed<Step> step;
+    if (!step) __builtin_trap();  // no memory
     const NoSubnormals<Element> flushed;
     Step& s = *step.operator->();
     __builtin_memset(&s, 0, sizeof s);

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import gridgen
+from golden import kernels
 from gridgen.emit.writer import check_folder
 
 ROOT = Path(__file__).parents[2]
@@ -71,3 +72,21 @@ def test_the_same_bytes(name, fresh):
 def test_lines_are_short(name):
     lines = (GOLDEN / name).read_text(encoding="utf-8").splitlines()
     assert max(map(len, lines)) <= 120
+
+
+def test_kernels_of_other_robots_are_what_they_were() -> None:
+    """Digests of `kernels.txt`: `make kernels-diff BASE=HEAD` shows the difference in lines."""
+    expected = kernels.DIGESTS.read_text(encoding="utf-8").splitlines()
+    found = kernels.digests(kernels.kernels(ROOT)).splitlines()
+    changed = {line.split()[0] for line in {*expected} ^ {*found}}
+    assert not changed, "make golden writes their digests, after an intended change"
+    assert len(found) > 60
+
+
+def test_a_difference_of_kernels_is_shown() -> None:
+    base = {"arm/mass_matrix": "// arm.cuh\n#if 1\nt = a;\n", "arm/arm.cuh": "// arm.cuh\n"}
+    new = base | {"arm/mass_matrix": "// arm.cuh\n#if 1\nt = b;\n"}
+    shown = kernels.difference(base, new)
+    assert "-t = a;\n+t = b;\n" in shown
+    assert "arm.cuh " not in shown.partition("diff --git")[0]
+    assert kernels.difference(base, base) == "no kernel differs\n"

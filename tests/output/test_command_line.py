@@ -620,7 +620,7 @@ def test_tune_keeps_what_it_measures(tune, tmp_path):
     assert (status, errors) == (0, "")
     (kept,) = (tmp_path / "profiles").iterdir()
     assert f"stored in {kept}" in output
-    assert re.search(r"forward_dynamics_aba +float64 +64 +1 +[\d.]+ us +1\.00", output)
+    assert re.search(r"forward_dynamics_aba +float64 +64 +[\d.]+ us +1\.00", output)
     assert "only selects the method of forward dynamics" in output
     status, output, _ = tune(PENDULUM, "--device", "cpu", *few, "--json", "--any-method")
     data = json.loads(output)

@@ -113,6 +113,8 @@ def test_bad_arguments_are_refused_before_anything_is_computed():
     generated = open_module(str(folder / "__init__.py"))
     with pytest.raises(OptionError, match=r"give a robot of gridgen\.load"):
         Hybrid(generated)
+    with pytest.raises(OptionError, match="the robot is 3; give a robot"):
+        Hybrid(3)
     mimic = gridgen.load(ROBOTS / "gripper.urdf")
     zeros = np.zeros((1, mimic.nv))
     with pytest.raises(ModelError, match="mimic"):

@@ -113,6 +113,10 @@ def test_arguments_are_broadcast():
         whole = [np.broadcast_to(array, q.shape).copy() for array in given]
         found = chains_of("arm6").inverse_dynamics(*given)
         assert_array_equal(found, chains_of("arm6").inverse_dynamics(*whole))
+    gravity = [[0.0, 0.0, -9.81], [0.0, 1.0, 0.0]]
+    found = chains_of("arm6").inverse_dynamics(q, qd, qdd, gravity=gravity)
+    each = np.repeat(gravity, 3, axis=0).reshape(2, 3, 3)
+    assert_array_equal(found, chains_of("arm6").inverse_dynamics(q, qd, qdd, gravity=each))
 
 
 def test_results_go_where_they_are_asked_to_go():

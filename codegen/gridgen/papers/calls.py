@@ -32,15 +32,13 @@ class PaperCalls:
         evaluator: evaluates them.
 
     Raises:
-        OptionError: the robot is that of a generated module, which has no kernels of this package.
+        OptionError: the robot is another object, or that of a generated module.
     """
 
     def __init__(self, robot: Robot) -> None:
-        known = robot._module
+        known = robot._module if isinstance(robot, Robot) else None
         if not isinstance(known, TracedModule):
-            raise OptionError(
-                f"{robot.name} is a generated module's; give a robot of gridgen.load()"
-            )
+            raise OptionError(f"the robot is {robot!r}; give a robot of gridgen.load()")
         module = PaperModule(known.tree)
         self.name, self._backend = robot.name, robot._backend
         self.description, self.kernels = module.description, module.kernels

@@ -67,7 +67,8 @@ class Pipeline(PaperCalls):
         for name, own in kernel.inputs.items():
             value = inputs[name]
             if len(lead) > 1 and ARRAYS[name].shared and np.shape(value) == (*lead[:-1], *own):
-                inputs[name] = value.reshape(*lead[:-1], 1, *own)
+                array = value if hasattr(value, "reshape") else np.array(value, given["q"].dtype)
+                inputs[name] = array.reshape(*lead[:-1], 1, *own)
         with first_adopted(q, "q", (*inputs.values(), *results_given(out))) as first:
             call = checked_call(self.description, kernel, inputs, first, out)
             target = self.target(first)

@@ -228,11 +228,12 @@ def _norms(
 
 def _is_off(turn: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     """Return which quaternions (B, 4) have a norm with an error above rounding; NaN does not."""
-    if len(turn) == 1:  # a tenth of the time
+    limit = ROUNDING[turn.dtype]
+    if len(turn) == 1:  # far from the limit, Python's numbers decide in a quarter of the time
         x, y, z, w = turn[0].tolist()
-        square = x * x + y * y + z * z + w * w
-        return np.array([abs(square - 1.0) > ROUNDING[turn.dtype]])
+        if abs(x * x + y * y + z * z + w * w - 1.0) < 0.5 * limit:
+            return np.zeros(1, bool)
     with np.errstate(over="ignore", invalid="ignore"):
-        square = np.einsum("ij,ij->i", turn, turn)
-        off: npt.NDArray[np.bool_] = np.abs(square - 1.0) > ROUNDING[turn.dtype]
+        x, y, z, w = turn.T  # the operations of gridgen_call.h
+        off: npt.NDArray[np.bool_] = abs(x * x + y * y + z * z + w * w - turn.dtype.type(1)) > limit
     return off

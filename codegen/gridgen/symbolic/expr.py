@@ -246,7 +246,7 @@ class Graph:
 
     def _merge(self, a: Expr, b: Expr, sign: float) -> Expr | None:
         """Return a + sign b as one product if both are multiples of the same node."""
-        (factor_a, base_a), (factor_b, base_b) = _multiple(a), _multiple(b)
+        (factor_a, base_a), (factor_b, base_b) = multiple(a), multiple(b)
         if base_a is not base_b or base_a.op == "const":
             return None
         return self._scale(self.const(factor_a + sign * factor_b), base_a)
@@ -368,7 +368,7 @@ class Graph:
         return a if a is b else self._node("select", (test, a, b), key)
 
 
-def _multiple(a: Expr) -> tuple[float, Expr]:
+def multiple(a: Expr) -> tuple[float, Expr]:
     """Return (factor, node) with a = factor node."""
     if a.op == "mul" and a.args[0].op == "const":
         factor = a.args[0].value

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gridgen.symbolic.expr import ACTIONS, Expr, Graph, Scope, reachable
+from gridgen.symbolic.expr import ACTIONS, ARITHMETIC, Expr, Graph, Scope, multiple, reachable
 
 _SUMS = ("add", "sub")
 
@@ -21,6 +21,12 @@ class Term(NamedTuple):
 
     negative: bool  #: whether the node is subtracted.
     node: Expr  #: the node.
+    place: int  #: index of its last node in the order of the algorithm.
+
+    @property
+    def is_combined(self) -> bool:
+        """Whether it is the sum of several multiples of one node."""
+        return self.place != self.node.index
 
 
 class Chain(NamedTuple):
@@ -30,6 +36,7 @@ class Chain(NamedTuple):
     #: products for fused multiply-adds, from the last to the first; without nodes, the sum begins
     #: with the last.
     products: list[Term]
+    saved: int = 0  #: operations that the terms of the algorithm have in addition.
 
 
 @dataclass(frozen=True)
@@ -59,6 +66,12 @@ class Fused:
         return [node for node in self.computed if times[node.index] > 1]
 
     @property
+    def operations(self) -> int:
+        """Operations, each product and each addition counted."""
+        saved = sum(chain.saved for chain in self.sums.values())
+        return sum(node.op in ARITHMETIC for node in self.nodes) - saved
+
+    @property
     def instructions(self) -> int:
         """Multiplications, additions, divisions and fused multiply-adds; signs are free."""
         chains = self.sums.values()
@@ -71,7 +84,7 @@ def fuse(roots: Sequence[Expr], unfused: Collection[int] = ()) -> Fused:
 
     A product that only sums read becomes part of each of them: an addition becomes a fused
     multiply-add, and the multiplication is eliminated. If two or more sums would begin with the
-    product, it has a separate result.
+    product, it has a separate result. Multiples of one node in a sum become one product.
     """
     nodes = [node for node in reachable(roots) if node.op != "neg"]
     in_sums, elsewhere = _readers(nodes, roots)
@@ -83,14 +96,17 @@ def fuse(roots: Sequence[Expr], unfused: Collection[int] = ()) -> Fused:
         if in_sums[node.index] == 1 and not elsewhere[node.index] and node.index not in unfused
     }
     own = {node.index for node in nodes if node.op == "mul" and elsewhere[node.index]}
-    chains = {node.index: _chain(node, parts, own) for node in sums if node.index not in parts}
-    begun = Counter(c.products[-1].node.index for c in chains.values() if not c.nodes)
+    chains = {
+        node.index: _chain(node, parts, own, in_sums) for node in sums if node.index not in parts
+    }
+    first = (c.products[-1] for c in chains.values() if c.products and not c.nodes)
+    begun = Counter(term.node.index for term in first if not term.is_combined)
     several = {index for index, times in begun.items() if times > 1}
     own |= several
     for node in sums:
         chain = chains.get(node.index)
         if chain and not several.isdisjoint([term.node.index for term in chain.products]):
-            chains[node.index] = _chain(node, parts, own)
+            chains[node.index] = _chain(node, parts, own, in_sums)
     return Fused(nodes, own, chains, in_sums, elsewhere)
 
 
@@ -122,12 +138,12 @@ def _read_in_loops(nodes: Sequence[Expr]) -> set[int]:
     }
 
 
-def _chain(total: Expr, parts: Set[int], own: Set[int]) -> Chain:
+def _chain(total: Expr, parts: Set[int], own: Set[int], in_sums: Mapping[int, int]) -> Chain:
     """Return the terms of a sum and of the sums that are part of it.
 
     Products are in the order of the algorithm, late results last.
     """
-    nodes, products = [], []
+    terms = []
     pending = [(False, total)]
     while pending:
         negative, node = pending.pop()
@@ -136,16 +152,57 @@ def _chain(total: Expr, parts: Set[int], own: Set[int]) -> Chain:
         if node is total or node.index in parts:
             first, second = node.args
             pending += ((negative ^ (node.op == "sub"), second), (negative, first))
-        elif node.op == "mul" and node.index not in own:
-            products.append(Term(negative, node))
         else:
-            nodes.append(Term(negative, node))
+            terms.append(Term(negative, node, node.index))
+    combined = terms
+    if len({_base(term) for term in terms}) < len(terms):
+        combined = _combined(terms, own)
+    nodes: list[Term] = []
+    products: list[Term] = []
+    for term in combined:
+        is_product = term.node.op == "mul" and (term.is_combined or term.node.index not in own)
+        (products if is_product else nodes).append(term)
     products.sort(key=_place, reverse=True)
-    return Chain(nodes, products)
+    if combined is terms:
+        return Chain(nodes, products)
+    times = Counter(term.node for term in terms if term.node.op == "mul")
+    alone = {node for node, count in times.items() if in_sums[node.index] == count}
+    alone = {node for node in alone if node.index not in own}
+    left = {term.node for term in products if term.is_combined or term.node in alone}
+    saved = len(terms) + len(alone) - len(combined) - len(left)
+    return Chain(nodes, products, saved)
 
 
 def _place(term: Term) -> int:
-    return term.node.index
+    return term.place
+
+
+def _base(term: Term) -> int:
+    """Return the index of the node that a term is a multiple of; -1 for constants."""
+    return -1 if term.node.op == "const" else multiple(term.node)[1].index
+
+
+def _combined(terms: Sequence[Term], own: Set[int]) -> list[Term]:
+    """Return a sum with one term for all multiples of a constant, or of a node that is computed."""
+    groups: dict[int, list[Term]] = {}
+    for term in terms:
+        groups.setdefault(_base(term), []).append(term)
+    combined: list[Term] = []
+    for base, group in groups.items():
+        graph, of = group[0].node.graph, multiple(group[0].node)[1]
+        if len(group) == 1 or (of.op == "mul" and of.index not in own):
+            combined += group
+            continue
+        total = 0.0
+        for negative, node, _ in group:
+            value = node.value if base < 0 else multiple(node)[0]
+            assert isinstance(value, float)
+            total += -value if negative else value
+        factor = graph.const(abs(total))
+        node = factor if base < 0 else graph.mul(factor, of)
+        if node is not graph.zero:
+            combined.append(Term(total < 0.0, node, max(term.place for term in group)))
+    return combined
 
 
 def rewritten(fused: Fused) -> dict[int, Expr]:
@@ -166,6 +223,8 @@ def rewritten(fused: Fused) -> dict[int, Expr]:
         return scopes[old]
 
     def operand(node: Expr) -> Expr:
+        if node.op == "const":
+            return graph.const(node.value)  # type: ignore[arg-type]
         return graph.neg(new[node.args[0].index]) if node.op == "neg" else new[node.index]
 
     for node in fused.nodes:
@@ -188,9 +247,9 @@ def rewritten(fused: Fused) -> dict[int, Expr]:
 def _chained(chain: Chain, operand: Callable[[Expr], Expr], graph: Graph) -> Expr:
     """Return a sum: its nodes, then its products from the last to the first."""
     total = graph.zero
-    for negative, node in chain.nodes:
+    for negative, node, _ in chain.nodes:
         total = (graph.sub if negative else graph.add)(total, operand(node))
-    for negative, node in reversed(chain.products):
+    for negative, node, _ in reversed(chain.products):
         a, b = map(operand, node.args)
         if total is graph.zero:
             total = graph.mul(a, b)

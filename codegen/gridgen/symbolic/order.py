@@ -17,8 +17,16 @@ from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
 
-from gridgen.symbolic.program import Asked, Block, Program, SineCosine, Statement, Store
-from gridgen.symbolic.steps import ScheduledStatement, step_of
+from gridgen.symbolic.program import (
+    Asked,
+    Block,
+    Program,
+    ScheduledStatement,
+    SineCosine,
+    Statement,
+    Store,
+)
+from gridgen.symbolic.steps import step_of
 from gridgen.symbolic.tiles import TILE
 
 # Packs in the simulated registers: the 32 of AVX-512, less two for constants and moves.
@@ -55,6 +63,7 @@ def ordered(program: Program) -> Program:
     """Return a program with its statements in the order of least cost."""
     inputs: dict[str, ScheduledStatement] = {}
     constants: list[_Task] = []  # results that read inputs only
+    steps: dict[int, ScheduledStatement] = {}
     groups: list[list[_Task]] = []
     place: dict[str, int] = {}  # of every variable, the group that defines it
     for number, block in enumerate(program.blocks):
@@ -63,7 +72,7 @@ def ordered(program: Program) -> Program:
             assert isinstance(statement, (Statement, SineCosine, Asked, Store)), (
                 "the program is split already"
             )
-            step = step_of(statement, block, program.variables)
+            step = steps[id(statement)] = step_of(statement, block, program.variables)
             if isinstance(statement, Statement) and statement.node.op == "input":
                 inputs[statement.name] = step
                 continue
@@ -79,7 +88,8 @@ def ordered(program: Program) -> Program:
     groups = [_store_at_once(group) for group in groups if group]
     is_long = program.instructions > _LONGEST
     tasks = _flat(groups) if is_long else _cheapest(groups, program.instructions)
-    return replace(program, blocks=_in_blocks(_with_constants(constants, tasks), inputs))
+    blocks = _in_blocks(_with_constants(constants, tasks), inputs)
+    return replace(program, blocks=blocks, steps=steps)
 
 
 def _store_at_once(group: list[_Task]) -> list[_Task]:

@@ -30,11 +30,12 @@ from gridgen.symbolic.program import (
     Keep,
     Load,
     Program,
+    ScheduledStatement,
     SineCosine,
     Statement,
     Store,
 )
-from gridgen.symbolic.steps import ScheduledStatement, step_of
+from gridgen.symbolic.steps import step_of
 
 #: Instructions of the longest program that remains one function, and of the longest part otherwise.
 #: The speed of a long program is the same for parts of 250 to 8000, within 5 %. GCC's time per
@@ -150,7 +151,12 @@ def split_program(
             assert isinstance(statement, (Statement, SineCosine, Asked, Store, Fill)), (
                 "the program is split already"
             )
-            step = step_of(statement, block, program.variables)
+            known = program.steps.get(id(statement))
+            step = (
+                known._replace(block=block)
+                if known
+                else step_of(statement, block, program.variables)
+            )
             if isinstance(statement, Statement) and statement.node.op == "input":
                 inputs[statement.name] = step
             else:

@@ -263,14 +263,14 @@ def _fused_operand(node: Expr, fused: Fused, variables: Mapping[int, str]) -> st
 def _chain(chain: Chain, fused: Fused, variables: Mapping[int, str]) -> tuple[str, int]:
     """Return a sum: its nodes, around which its products are wrapped from the last to the first."""
     text, binding = "", _ATOM
-    for negative, node in chain.nodes:
+    for negative, node, _ in chain.nodes:
         operand = _fused_operand(node, fused, variables)
         if text:
             text, binding = f"{text} {'-' if negative else '+'} {operand}", _SUM
         else:
             text = f"-{operand}" if negative else operand
             binding = _UNARY if negative else _ATOM
-    for negative, product in reversed(chain.products):
+    for negative, product, _ in reversed(chain.products):
         first = _fused_operand(product.args[0], fused, variables)
         if text:
             second = _fused_text(product.args[1], fused, variables)[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from gridgen.naming import Names
 from gridgen.symbolic.expr import ARITHMETIC, Expr, reachable
@@ -179,6 +179,17 @@ class Block:
     depth: int = 0
 
 
+class ScheduledStatement(NamedTuple):
+    """A statement with its dependencies."""
+
+    statement: Statement | SineCosine | Asked | Store | Fill  #: the statement.
+    block: Block  #: block of the statement.
+    reads: tuple[str, ...]  #: names of its operands.
+    defines: tuple[str, ...]  #: names of its results.
+    arrays: frozenset[str]  #: names of the arrays in its text.
+    instructions: int  #: number of instructions; a store counts as one.
+
+
 @dataclass(frozen=True)
 class Program:
     """A function: straight-line code, or code with loops."""
@@ -198,6 +209,8 @@ class Program:
     #: operations and instructions of each block of a program with loops, by its number in the
     #: trace.
     work: Mapping[int, tuple[int, int]] = field(default_factory=dict, hash=False)
+    #: statements that are analyzed, by identity.
+    steps: Mapping[int, ScheduledStatement] = field(default_factory=dict, hash=False, compare=False)
 
     @property
     def workspace(self) -> list[Memory]:
@@ -337,7 +350,7 @@ def build_program(
         blocks=tuple(block for block in without_empty_loops(blocks) if block.statements),
         nodes=tuple(nodes),
         variables=variables,
-        operations=sum(node.op in ARITHMETIC for node in chains.nodes),
+        operations=chains.operations,
         instructions=instructions,
         dense_operations=dense_operations,
         loops=trace.loops if trace.loops.effects else None,

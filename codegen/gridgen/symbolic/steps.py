@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from gridgen.symbolic.expr import ARITHMETIC, Expr
-from gridgen.symbolic.program import Asked, Block, Fill, SineCosine, Statement, Store
+from gridgen.symbolic.program import (
+    Asked,
+    Block,
+    Fill,
+    ScheduledStatement,
+    SineCosine,
+    Statement,
+    Store,
+)
 from gridgen.symbolic.query import Query
-
-
-class ScheduledStatement(NamedTuple):
-    """A statement with its dependencies."""
-
-    statement: Statement | SineCosine | Asked | Store | Fill  #: the statement.
-    block: Block  #: block of the statement.
-    reads: tuple[str, ...]  #: names of its operands.
-    defines: tuple[str, ...]  #: names of its results.
-    arrays: frozenset[str]  #: names of the arrays in its text.
-    instructions: int  #: number of instructions; a store counts as one.
 
 
 def step_of(

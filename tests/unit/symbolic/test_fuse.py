@@ -74,6 +74,20 @@ def test_terms_that_cancel_leave_a_number(abcd: list[Expr]) -> None:
     assert {node.value for node in reachable([*computed]) if node.op == "const"} >= {3.5, -0.875}
 
 
+def test_multiples_of_a_node_in_a_sum_are_one_product(abcd: list[Expr]) -> None:
+    a, b, c, _ = abcd
+    assert texts([(a * 0.25 + b) + a * 0.25]) == (["fma(T(0.5), a, b)"], 1)
+    assert texts([(a * 0.75 - b) + (a - c * b)]) == (["fma(-b, c, fma(T(1.75), a, -b))"], 2)
+    assert texts([(a * 0.5 + 1.0) - (a * 0.5 - b) + 2.0]) == (["T(3) + b"], 1)
+    # A sum that another result needs stays: the product is still part of each.
+    partial = a * 0.25 + b
+    assert texts([partial, partial + a * 0.25])[1] == 2
+    # A product that only sums read is no node of its own: two of them are two multiply-adds.
+    assert texts([(a * b + c) + a * b])[1] == 2
+    fused = fuse([(a * 0.25 + b) + a * 0.25])
+    assert (fused.operations, fused.instructions) == (2, 1)
+
+
 def test_chains_mean_what_the_graph_means(abcd: list[Expr]) -> None:
     a, b, c, d = abcd
     shared = a * b - c

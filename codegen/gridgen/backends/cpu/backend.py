@@ -201,8 +201,9 @@ class CpuKernel:
         if states in self._codes:
             return
         code = self._codes[states] = self._load(states)
-        for known, other in self._codes.items():
-            for one in self._codes.values():
+        codes = [*self._codes.items()]  # another thread may add its own
+        for known, other in codes:
+            for _, one in codes:
                 one.set_entry(known, other.entry)
         if code.not_converged is not None:
             code.not_converged.value = 0

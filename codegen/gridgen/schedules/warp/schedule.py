@@ -18,7 +18,6 @@ from gridgen.schedules.warp.view import (
     warp_view,
     with_shared_numbers,
 )
-from gridgen.schedules.warp.work import warp_work
 
 
 class WarpSchedule(TeamSchedule[WarpKernel]):
@@ -70,7 +69,8 @@ class WarpSchedule(TeamSchedule[WarpKernel]):
 
     def work(self, key: KernelKey) -> Work:
         """Return the work of a kernel per state; see ``Schedule``."""
-        return warp_work(self._plan(self.row(key)))
+        plan = self._plan(self.row(key))
+        return Work(plan.width * plan.layout.work, plan.layout.work, plan.layout.meets)
 
     def _launch(self, row: WarpKernel) -> TeamLaunch:
         return self._plan(row).launch
