@@ -123,8 +123,8 @@ class Tuned:
             "to before"
         )
         lines += [
-            f"{one.chosen.kernel:<{wide}}  {one.dtype:<7}  {one.batch:>9,}  {one.chosen.block or '':>7}  "
-            f"{1e6 * one.seconds:>9,.1f} us  {one.seconds / one.before:.2f}"
+            f"{one.chosen.kernel:<{wide}}  {one.dtype:<7}  {one.batch:>9,}  "
+            f"{one.chosen.block or '':>7}  {1e6 * one.seconds:>9,.1f} us  {one.seconds / one.before:.2f}"
             for one in self.outcomes
         ]
         return "\n".join(lines)
