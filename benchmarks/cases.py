@@ -50,7 +50,7 @@ class Case:
         name:          what tables call it.
         urdf:          text, without anything that is seen or touched: no peer needs a mesh.
         floating_base: whether the root moves freely.
-        longest:       operations of the longest straight-line program.
+        longest:       instructions of the longest straight-line program.
         constraints:   of the robot.
     """
 

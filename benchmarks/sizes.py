@@ -110,7 +110,7 @@ def _parser() -> argparse.ArgumentParser:
         "--longest-program",
         type=int,
         default=LONGEST_PROGRAM,
-        metavar="OPERATIONS",
+        metavar="INSTRUCTIONS",
         help="0 for loops everywhere (%(default)s)",
     )
     parser.add_argument(
@@ -125,7 +125,7 @@ def _heading(results: Results) -> str:
     """Return the lines that name the machine and what the figures are."""
     return (
         f"{heading(results, least=True)} The longest straight-line program has "
-        f"{results['longest_program']:,} operations.\n\n"
+        f"{results['longest_program']:,} instructions.\n\n"
         "A star marks a program with loops, whose instructions are counted once for each loop, "
         "however often it is run through. Tracing and compiling: seconds of the processor, "
         f"nothing in a cache. Text: the robot's own files. One thread, {_DTYPE}. Pinocchio: "

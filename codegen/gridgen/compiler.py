@@ -39,6 +39,7 @@ from gridgen.options import (
     GenerateOptions,
     RobotOptions,
     keywords_of,
+    limit_of_programs,
     option,
 )
 from gridgen.progress import Progress, Step, announced
@@ -60,6 +61,7 @@ class LoadOptions(RobotOptions):
     backend: BackendChoice = option(
         "auto", anything, "``auto``, ``cpu``, ``cuda`` or ``emulated``."
     )
+    longest_program: int = limit_of_programs()
 
 
 @keywords_of(LoadOptions)
@@ -73,14 +75,17 @@ def load(robot: Any, options: LoadOptions) -> Robot:
                  ``bytes``); a name of the package robot_descriptions
                  (``"panda_description"``). Also objects: a ``URDF`` of urdfpy, urchin or yourdfpy,
                  a ``pinocchio.Model`` or a ``mujoco.MjModel`` (docs/formats.md).
-        options: keyword arguments: the fields of ``RobotOptions``, and ``backend``: ``auto``,
-                 ``cpu``, ``cuda`` or ``emulated``.
+        options: keyword arguments: the fields of ``RobotOptions``, ``backend``: ``auto``, ``cpu``,
+                 ``cuda`` or ``emulated``, and ``longest_program``: instructions of the longest
+                 straight-line program. Longer programs loop over the bodies (docs/sizes.md).
 
     Raises:
         GridGenError: the file does not describe one valid robot, or an option is invalid.
     """
     with announced("loading a robot"):
-        return Robot(TracedModule(read_tree(robot, options)), options.backend)
+        return Robot(
+            TracedModule(read_tree(robot, options), options.longest_program), options.backend
+        )
 
 
 def generate(

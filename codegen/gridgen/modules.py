@@ -143,8 +143,8 @@ class TracedModule:
 
     Args:
         tree:           the robot.
-        longest:        see ``GenerateOptions.longest_program``.
-        longest_on_gpu: see ``GenerateOptions.longest_gpu_program``.
+        longest:        see ``load``.
+        longest_on_gpu: the same for a thread of a GPU, if less.
 
     Attributes:
         tree: the robot.

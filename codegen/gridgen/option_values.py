@@ -114,7 +114,7 @@ def count(option: str, value: object) -> int:
     """Return a nonnegative integer."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise OptionError(
-            f"{option} is {show_value(value)}; give a number of operations, 0 or more"
+            f"{option} is {show_value(value)}; give a number of instructions, 0 or more"
         )
     return value
 

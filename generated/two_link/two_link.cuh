@@ -696,28 +696,33 @@ GRIDGEN_LARGE void forward_dynamics_gradient(
         return gridgen::Numbers<T, 2>{q[0], q[1]};
     });
 
+    // forearm (revolute elbow on upper_arm): motion and inertial force
+    const T qd0 = qd[0];
+    const T d_forearm_y = R(0.8) * qd0;
+
     // upper_arm (revolute shoulder on the base): placement in the parent
     T s_upper_arm, c_upper_arm;
     angles.sincos(0, q[0], s_upper_arm, c_upper_arm);
-
-    // forearm (revolute elbow on upper_arm): placement in the parent
-    T s_forearm, c_forearm;
-    angles.sincos(1, q[1], s_forearm, c_forearm);
 
     // upper_arm (revolute shoulder on the base): motion and inertial force
     const T gravity2 = gravity[2];
     const T gravity0 = gravity[0];
     const T a_upper_arm_x = fma(gravity2, s_upper_arm, -gravity0 * c_upper_arm);
     const T a_upper_arm_y = fma(gravity0, s_upper_arm, gravity2 * c_upper_arm);
-    const T qd0 = qd[0];
     const T t0 = qd0 * qd0;
+
+    // forearm (revolute elbow on upper_arm): placement in the parent
+    T s_forearm, c_forearm;
+    angles.sincos(1, q[1], s_forearm, c_forearm);
+
+    // forearm (revolute elbow on upper_arm): derivatives of its joint torque
+    const T t9 = fma(R(0.072), c_forearm, R(k_Iyy_forearm));
 
     // forearm (revolute elbow on upper_arm): motion and inertial force
     const T t1 = fma(R(-k_px_forearm), t0, a_upper_arm_x);
     const T qd1 = qd[1];
     const T w_forearm_z = qd0 + qd1;
     const T t2 = w_forearm_z * w_forearm_z;
-    const T d_forearm_y = R(0.8) * qd0;
     const T p_forearm_y = R(0.36) * w_forearm_z;
 
     // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
@@ -734,9 +739,6 @@ GRIDGEN_LARGE void forward_dynamics_gradient(
     // upper_arm (revolute shoulder on the base): derivatives of its joint torque
     const T t8 = fnma(s_forearm, t5, K_upper_arm_yy - t6);
 
-    // forearm (revolute elbow on upper_arm): derivatives of its joint torque
-    const T t9 = fma(R(0.072), c_forearm, R(k_Iyy_forearm));
-
     // upper_arm (revolute shoulder on the base): derivatives of the transmitted wrench by its motion
     const T t10 = fnma(qd1, t6, qd0 * t8);
     const T t11 = qd0 * t7;
@@ -750,6 +752,12 @@ GRIDGEN_LARGE void forward_dynamics_gradient(
     const T t15 = fnma(a_upper_arm_y, h_upper_arm_x, fma(a_upper_arm_x, h_upper_arm_y,
         fma(R(-k_pz_upper_arm), t10, tau[0])));
     const T wd_upper_arm_z = t13 * fnma(t12, t14, t15);
+    const T t24 = t13 * fnma(t7, t12, t8);
+    dqdd_dqd[2] = fma(t12, t24, -R(k13) * t7);
+    dqdd_dqd[0] = -t24;
+    const T t25 = t6 * t13;
+    dqdd_dqd[1] = t25;
+    dqdd_dqd[3] = -t12 * t25;
 
     // forearm (revolute elbow on upper_arm): motion and inertial force
     const T t16 = fma(R(k_px_forearm), wd_upper_arm_z, a_upper_arm_y);
@@ -764,22 +772,20 @@ GRIDGEN_LARGE void forward_dynamics_gradient(
     const T t18 = fma(R(k_m_forearm), a_forearm_y, -f_forearm_y);
     const T t19 = fma(R(-k_m_forearm), a_forearm_x, f_forearm_x);
     const T t20 = fma(a_upper_arm_x, t3, a_upper_arm_y * h_upper_arm_y);
-    const T t21 = fma(c_forearm, t19, s_forearm * t18);
 
     // factorization and solution
     const T t22 = t13 * fma(t12, t20, fnma(a_upper_arm_y, h_upper_arm_y, -a_upper_arm_x *
         h_upper_arm_x));
-    dqdd_dq[0] = -t22;
     dqdd_dq[2] = fma(t12, t22, R(k13) * t20);
+    dqdd_dq[0] = -t22;
+
+    // forearm (revolute elbow on upper_arm): derivatives of the transmitted wrench by its motion
+    const T t21 = fma(c_forearm, t19, s_forearm * t18);
+
+    // factorization and solution
     const T t23 = t13 * fma(t12, t17, fma(R(k_px_forearm), t21, -t17));
-    dqdd_dq[1] = -t23;
     dqdd_dq[3] = fma(t12, t23, R(k8) * a_forearm_x);
-    const T t24 = t13 * fnma(t7, t12, t8);
-    dqdd_dqd[0] = -t24;
-    dqdd_dqd[2] = fma(t12, t24, -R(k13) * t7);
-    const T t25 = t6 * t13;
-    dqdd_dqd[1] = t25;
-    dqdd_dqd[3] = -t12 * t25;
+    dqdd_dq[1] = -t23;
     const T t26 = t12 * t13;
     dqdd_dtau[1] = -t26;
     dqdd_dtau[2] = -t26;
@@ -790,7 +796,7 @@ struct forward_dynamics_gradient_traits : Traits {
     static constexpr gridgen::Axes axes[] = {{2}, {2}, {2}, {3}, {2, 2}, {2, 2}, {2, 2}};
     static constexpr int inputs = 4, configurations = 1;
     static constexpr int staged = 16, begins[] = {0, 2, 4, -1}, widths[] = {4, 4, 4};
-    static constexpr gridgen::Tile tiles[] = {{6, 3}, {6, 3}, {11, 3}};
+    static constexpr gridgen::Tile tiles[] = {{6, 1}, {6, 3}, {11, 3}};
     static constexpr bool is_loaded = true, is_read = true, pairs = true;
     static constexpr bool repeats = true;
     static constexpr int distinct[] = {4, 4, 3}, places[] = {0, 1, 1, 2};

@@ -48,5 +48,5 @@ def random_program(seed: int) -> Program:
 def plan_thread(
     tree: KinematicTree, function: str | KernelKey, longest: int = LONGEST_PROGRAM
 ) -> Program:
-    """Trace a function: straight-line code, or loops if it exceeds ``longest`` operations."""
+    """Trace a function: straight-line code, or loops if it exceeds ``longest`` instructions."""
     return plan_programs(tree, function, longest, longest).cpu

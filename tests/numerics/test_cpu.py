@@ -107,8 +107,8 @@ def cases() -> list[object]:
     small = [case for case in main if case[0] not in LARGE_ROBOTS][::2]
     chosen = [
         *thorough,
-        *in_turn(small[::2], FUNCTIONS, 1),
-        *in_turn(small[::4], DERIVATIVES[:-1], 1),
+        *in_turn(small[::4], FUNCTIONS, 1),
+        *in_turn(small[::8], DERIVATIVES[:-1], 1),
     ]
     exhaustive = [
         (*case, dtype, function)

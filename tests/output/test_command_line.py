@@ -282,7 +282,7 @@ def test_a_run_that_takes_long_names_its_steps(run, monkeypatch):
 
 def test_long_programs_have_loops(run, module, tmp_path):
     functions = ("--functions", "mass_matrix,mass_matrix_inverse")
-    status, output, errors = run(ROBOTS / "arm6.urdf", "--longest-program", 400, *functions)
+    status, output, errors = run(ROBOTS / "arm6.urdf", "--longest-program", 200, *functions)
     assert (status, errors) == (0, "")
     assert re.search(r"mass_matrix_inverse +\d+", output)
     text = (tmp_path / "out" / "arm6" / "arm6.cuh").read_text()
@@ -510,7 +510,7 @@ def test_loops_have_a_column_and_all_of_their_turns_are_counted(run):
     heading, *rows = output.splitlines()[1:4]
     assert heading.split() == ["function", "operations", "dense", "removed", "instructions"]
     straight = {row.split()[0]: row.split()[1:] for row in rows}
-    _, output, _ = run(robot, *functions, "--longest-program", "300")
+    _, output, _ = run(robot, *functions, "--longest-program", "100")
     heading, *rows = output.splitlines()[1:4]
     assert heading.split()[-1] == "loops"
     found = {row.split()[0]: row.split()[1:] for row in rows}

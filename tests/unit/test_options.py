@@ -26,10 +26,13 @@ REFUSED = [
     ({"functions": ("mass",)}, 'no function "mass"; choose among inverse_dynamics, '),
     ({"frames": "hand"}, "frames is 'hand'; give a tuple of names"),
     ({"frames": [None]}, "frames is [None]; give a tuple of names"),
-    ({"longest_program": -1}, "longest_program is -1; give a number of operations, 0 or more"),
-    ({"longest_program": True}, "longest_program is True; give a number of operations, 0 or more"),
-    ({"longest_gpu_program": -1}, "longest_gpu_program is -1; give a number of operations"),
-    ({"longest_program": 1e5}, "longest_program is 100000.0; give a number of operations"),
+    ({"longest_program": -1}, "longest_program is -1; give a number of instructions"),
+    (
+        {"longest_program": True},
+        "longest_program is True; give a number of instructions, 0 or more",
+    ),
+    ({"longest_gpu_program": -1}, "longest_gpu_program is -1; give a number of instructions"),
+    ({"longest_program": 1e5}, "longest_program is 100000.0; give a number of instructions"),
 ]
 
 
@@ -92,6 +95,8 @@ def test_an_option_of_a_robot_is_one_of_load_of_modules_and_of_every_command(
     )
     assert options == expected
     assert all(getattr(options, name) != getattr(RobotOptions(), name) for name in own)
-    assert {"backend"} | own == set(inspect.signature(load).parameters) - {"robot"}
+    assert {"backend", "longest_program"} | own == set(inspect.signature(load).parameters) - {
+        "robot"
+    }
     with pytest.raises(TypeError, match="floating_bas"):
         load("never read.urdf", floating_bas=True)

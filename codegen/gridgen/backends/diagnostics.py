@@ -62,7 +62,7 @@ def compile_error(
         return CompileError(
             f"{where} ended because memory ran out ({_memory()}): the source has {size >> 10} kB. "
             "Compile fewer functions at a time (by default as many as there are cores), or "
-            "generate a module with a smaller longest_program (--longest-program), whose programs "
+            "load the robot, or generate a module, with a smaller longest_program: longer programs "
             "loop over bodies"
         )
     if status < 0:

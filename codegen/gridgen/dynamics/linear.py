@@ -116,12 +116,13 @@ class BranchSolver:
         self._inverse, self._scalars = factors.inverse, scalars
         self._order = factors.branches.order
         self._lines: dict[int, tuple[int, ...]] = {}  # each row's ancestors from the root, itself
+        # From the root: the parent's term of a sum is known last.
         self._lower: dict[int, dict[int, Scalar]] = {}
         parents = factors.branches.parents
         for i in self._order:
             above = () if parents[i] < 0 else self._lines[parents[i]]
             self._lines[i] = (*above, i)
-            self._lower[i] = {j: factors.lower(i, j) for j in reversed(above)}
+            self._lower[i] = {j: factors.lower(i, j) for j in above}
         self._forks = frozenset(p for p in set(parents) if p >= 0 and parents.count(p) > 1)
         self._shortcuts: dict[tuple[int, int], dict[int, Scalar]] = {}
 
@@ -159,6 +160,7 @@ class BranchSolver:
         zero = self._scalars.constant(0.0)
         Z = [[zero] * n for _ in range(n)]
         for at, i in enumerate(self._order):
+            self._scalars.begin("solve", -1)
             for k in self._order[:at]:
                 Z[i][k] = Z[k][i] = self._follow(i, self._lines[k], Z[k], self._scalars)
             Z[i][i] = self._inverse[i]

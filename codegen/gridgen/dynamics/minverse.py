@@ -57,10 +57,16 @@ def inverse(state: State, factors: Factorization) -> Square:
 
 
 def solve_columns(state: State, factors: Factorization, right: Square) -> Square:
-    """Return minus the solution of M X = right; the columns have the sparsity of the tree."""
+    """Return minus the solution of M X = right; the columns have the sparsity of the tree.
+
+    Each column is a block of the program, which may precede entries of other columns of ``right``.
+    """
     solver = BranchSolver(factors, state.scalars)
-    columns = enumerate(_transposed(right))
-    return _transposed([solver.solve(column, j, sign=-1.0) for j, column in columns])
+    solutions = []
+    for j, column in enumerate(_transposed(right)):
+        state.scalars.begin("solve", -1)
+        solutions.append(solver.solve(column, j, sign=-1.0))
+    return _transposed(solutions)
 
 
 def minus_products(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gridgen.schedules.thread import plan
 from gridgen.schedules.thread.plan import plan_programs
 from gridgen.schedules.thread.work import count_operations
 from helpers.scan import tree_of
@@ -25,11 +26,21 @@ def test_a_gpu_has_straight_line_code_of_a_large_robot(function: str) -> None:
 
 def test_a_gpu_has_loops_where_a_line_of_code_takes_too_long_to_compile() -> None:
     tree = load_tree(urdf_path("arm6"))
-    most = count_operations(tree, "mass_matrix")
+    most = plan_programs(tree, "mass_matrix").cpu.instructions
     assert plan_programs(tree, "mass_matrix", longest_on_gpu=most).are_one
     programs = plan_programs(tree, "mass_matrix", longest_on_gpu=most - 1)
     assert programs.cpu.loops is None
     assert programs.gpu.loops is not None
+
+
+def test_the_instructions_that_result_decide_about_loops(monkeypatch: pytest.MonkeyPatch) -> None:
+    tree, function = load_tree(urdf_path("two_link")), "forward_dynamics_gradient"
+    lines = plan_programs(tree, function).cpu
+    assert lines.instructions < lines.operations < count_operations(tree, function)
+    assert plan_programs(tree, function, lines.instructions).cpu.loops is None
+    assert plan_programs(tree, function, lines.instructions - 1).cpu.loops is not None
+    monkeypatch.delattr(plan, "plan_lines")  # too long by far: no trace
+    assert plan_programs(tree, function, lines.instructions // 4).cpu.loops is not None
 
 
 @pytest.mark.parametrize("on_gpu", [0, 10**6])

@@ -68,7 +68,7 @@ class RobotRecord:
     parameter_names: tuple[str, ...] = ()  #: links with rows of ``params``.
     #: ``q``, ``qd`` and ``ctrl`` of the file's keyframes, by name.
     keyframes: Mapping[str, Any] = field(default_factory=dict)
-    longest_program: int  #: operations of the longest straight-line program.
+    longest_program: int  #: instructions of the longest straight-line program.
     longest_gpu_program: int  #: the same for a thread of a GPU.
     nq: int  #: number of positions.
     nv: int  #: number of velocities.

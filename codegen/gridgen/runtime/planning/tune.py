@@ -124,7 +124,8 @@ class Tuned:
         )
         lines += [
             f"{one.chosen.kernel:<{wide}}  {one.dtype:<7}  {one.batch:>9,}  "
-            f"{one.chosen.block or '':>7}  {1e6 * one.seconds:>9,.1f} us  {one.seconds / one.before:.2f}"
+            f"{one.chosen.block or '':>7}  {1e6 * one.seconds:>9,.1f} us  "
+            f"{one.seconds / one.before:.2f}"
             for one in self.outcomes
         ]
         return "\n".join(lines)

@@ -16,7 +16,7 @@ from gridgen.kernel import LONGEST_PAIRED, Kernel, KernelKey
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import unique
 from gridgen.options import LONGEST_GPU_PROGRAM, LONGEST_PROGRAM
-from gridgen.schedules.thread.work import MOST_COUNTED, count_operations
+from gridgen.schedules.thread.work import MOST_SHARED, is_longer
 from gridgen.symbolic.loops import trace_with_loops
 from gridgen.symbolic.loops.rows import RowScalars
 from gridgen.symbolic.order import ordered
@@ -89,24 +89,27 @@ def plan_programs(
 ) -> Programs:
     """Trace one function of a robot into the programs of a CPU and a GPU.
 
+    The instructions of straight-line code decide whether a program has loops. They are known after
+    a trace, which a count far beyond the limit makes unnecessary.
+
     Args:
         tree:           the robot.
         function:       name of the computation, or its key.
-        longest:        operations of the longest straight-line program.
+        longest:        instructions of the longest straight-line program.
         longest_on_gpu: the same for a GPU, if fewer.
     """
     key = function if isinstance(function, KernelKey) else computation_of(tree, function).key
     if is_never_in_loops(tree, key) or key.step in FURTHER_STEPS:
         cpu = plan_lines(tree, function)
         return Programs(cpu, cpu)
-    operations = count_operations(tree, function, max(longest, MOST_COUNTED))
-    if operations > longest:
-        cpu = gpu = plan_loops(tree, function)
-    else:
-        cpu = gpu = plan_lines(tree, function)
-        if not _is_reversed(key) and operations > longest_on_gpu:
-            gpu = plan_loops(tree, function)
-    return Programs(cpu, gpu)
+    lines = None
+    if not is_longer(tree, function, MOST_SHARED * longest):
+        lines = plan_lines(tree, function)
+    if lines is None or lines.instructions > longest:
+        loops = plan_loops(tree, function)
+        return Programs(loops, loops)
+    is_short = lines.instructions <= longest_on_gpu or _is_reversed(key)
+    return Programs(lines, lines if is_short else plan_loops(tree, function))
 
 
 def plan_lines(tree: KinematicTree, function: str | KernelKey) -> Program:

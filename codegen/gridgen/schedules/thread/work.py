@@ -15,9 +15,12 @@ from gridgen.progress import announced
 from gridgen.source_cache import cached_text
 from gridgen.symbolic.scalars import FoldingScalars, LongProgramError
 
-#: Limit of counting, reached after a quarter of a second. The programs of robots with hundreds of
+#: Most counted operations for an instruction of straight-line code: programs of arms and legged
+#: robots have two or fewer.
+MOST_SHARED = 3
+#: Limit of counting, reached after a third of a second. The programs of robots with hundreds of
 #: bodies have more operations, and no decision needs their exact count.
-MOST_COUNTED = 2 * LONGEST_PROGRAM
+MOST_COUNTED = MOST_SHARED * LONGEST_PROGRAM
 #: Counts from here on are cached for other processes: shorter ones take less time than a file.
 MIN_CACHED = 2_000
 # Fractions of the counted operations that remain: straight-line code shares common subexpressions
@@ -28,13 +31,14 @@ _LEFT, _LEFT_IN_LOOPS = 0.5, 1.0
 def thread_work(tree: KinematicTree, function: str | KernelKey) -> Work:
     """Return the work of a function's program; a lower bound for a very long one.
 
-    The defaults of ``GenerateOptions`` decide whether it has loops.
+    The defaults of ``load`` decide whether it has loops, for the instructions that probably remain.
     """
     count = count_operations(tree, function)
-    has_loops = count > LONGEST_GPU_PROGRAM
+    left = round(_LEFT * count)
+    has_loops = left > LONGEST_GPU_PROGRAM
     on_cpu, on_gpu = (
-        round((_LEFT_IN_LOOPS if form else _LEFT) * count)
-        for form in (count > LONGEST_PROGRAM, has_loops)
+        round(_LEFT_IN_LOOPS * count) if form else left
+        for form in (left > LONGEST_PROGRAM, has_loops)
     )
     return Work(on_cpu, on_gpu, 0, has_loops)
 
