@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -331,6 +332,18 @@ def module(tmp_path_factory: pytest.TempPathFactory) -> gridgen.GeneratedModule:
         jvp=True,
     )
     return gridgen.generate(urdf_path("arm6"), options)
+
+
+def test_limits_of_ball_joints_are_refused(tmp_path: Path) -> None:
+    text = """<mujoco><worldbody><body name="a"><joint name="slide" type="slide"/>
+        <inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/>
+        <body name="b"><joint name="shoulder" type="ball" range="0 40"/>
+        <inertial pos="0 0 0.1" mass="1" diaginertia="1 1 1"/></body></body></worldbody></mujoco>"""
+    path = tmp_path / "shoulder.xml"
+    path.write_text(text)
+    robot = gridgen.load(path)
+    with pytest.raises(ModelError, match="limit of the angle of ball joint .shoulder.: load"):
+        robot.inverse_kinematics(np.eye(4), "b")
 
 
 def test_a_generated_module_has_the_kernels_that_it_was_asked_for(

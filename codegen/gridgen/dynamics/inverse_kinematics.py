@@ -32,7 +32,7 @@ from gridgen.dynamics.linear import ldlt, ldlt_solve
 from gridgen.dynamics.state import Numbers, State
 from gridgen.kernel import KernelKey, Shape
 from gridgen.model.tree import KinematicTree
-from gridgen.naming import comment
+from gridgen.naming import comment, show
 from gridgen.symbolic.branches import Branches
 from gridgen.symbolic.rotations import rotation_error
 from gridgen.symbolic.scalars import Scalar, Scalars
@@ -426,9 +426,15 @@ class SearchIteration(Computation):
                 "project: the robot has no active constraint with a target: load it with "
                 "constraints= (grid-gen: --constraint)"
             )
-        if moving_velocities(tree, self.frames):
-            return None
-        return f"{name}: no joint moves {' or '.join(self.frames) or 'what constraints hold'}"
+        if not (moving := moving_velocities(tree, self.frames)):
+            return f"{name}: no joint moves {' or '.join(self.frames) or 'what constraints hold'}"
+        for body in tree.bodies:
+            if body.v_index in moving and body.max_angle < math.inf:
+                return (
+                    f"{name}: it does not hold the limit of the angle of ball joint "
+                    f"{show(body.joint)}: load the robot from a file without this limit"
+                )
+        return None
 
     def results(self, tree: KinematicTree, x: Inputs, scalars: Scalars) -> Sequence[Any]:
         """See ``Computation``."""
