@@ -446,7 +446,7 @@ def test_quaternions_begin_with_w(robot: gridgen.Robot) -> None:
 def test_what_is_not_converted_is_refused(robot: gridgen.Robot, peer: Peer) -> None:
     with pytest.raises(ModelError, match="momentum_regressor of a robot with a free or ball"):
         robot.momentum_regressor(peer.q, peer.qd)
-    with pytest.raises(ModelError, match="no jacobian_gradient of .* joint in MuJoCo's convention"):
+    with pytest.raises(ModelError, match="no jacobian_gradient of a robot with a free or ball"):
         robot.jacobian_gradient(peer.q, robot.frame_names[-1])
     x, motion = (peer.q, peer.qd, peer.tau), np.ones(6)
     for function in ("inverse_dynamics_gradient", "forward_dynamics_second_order"):

@@ -70,8 +70,8 @@ def refusal(tree: KinematicTree, function: str, inputs: Sequence[str] = ()) -> s
         return None
     if function not in SUPPORTED:
         return (
-            f"{function} of a robot with a free or ball joint in MuJoCo's convention: load the robot "
-            "without convention="
+            f"{function} of a robot with a free or ball joint in MuJoCo's convention: load the "
+            "robot without convention="
         )
     if function in _UNIFORM and "base_motion" in inputs:
         return f"MuJoCo's convention has no {function} on a moving base: omit its motion"
