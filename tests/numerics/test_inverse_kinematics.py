@@ -344,6 +344,11 @@ def test_limits_of_ball_joints_are_refused(tmp_path: Path) -> None:
     robot = gridgen.load(path)
     with pytest.raises(ModelError, match='angle of ball joint "shoulder": load'):
         robot.inverse_kinematics(np.eye(4), "b")
+    q, motion = np.tile(robot.neutral(), (2, 1)), np.zeros((2, robot.nv))
+    with pytest.raises(OptionError, match="upper_limits do not include the limit of the angle"):
+        gridgen.trajectory_cost(
+            robot, [gridgen.Cost("upper_limits")], q[None], motion[None], motion[None, 1:]
+        )
 
 
 def test_a_generated_module_has_the_kernels_that_it_was_asked_for(

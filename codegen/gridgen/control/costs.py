@@ -14,7 +14,7 @@ from gridgen.control.compiled import Array, Called, entry_of
 from gridgen.dynamics.trajectory_costs import LIMITS, TRAJECTORY_COST, VALUE, extents
 from gridgen.errors import OptionError, ShapeError
 from gridgen.kernel import KernelKey
-from gridgen.naming import show_value
+from gridgen.naming import show, show_value
 from gridgen.robot import Robot
 from gridgen.runtime.configurations import needs_normalizing
 
@@ -240,7 +240,14 @@ class Terms:
 
 def _columns(robot: Robot, cost: Cost, B: int, T: int) -> list[Array]:
     """Return the weights (1, T + 1, m), the target and the width of a term."""
-    kind, m = cost.residual, extents(cost.residual, robot._description.space)[0]
+    space = robot._description.space
+    kind, m = cost.residual, extents(cost.residual, space)[0]
+    limited = next((joint.name for joint in space.turning if joint.max_angle < np.inf), None)
+    if kind == "upper_limits" and limited is not None:
+        raise OptionError(
+            f"upper_limits do not include the limit of the angle of ball joint {show(limited)}: "
+            "load the robot from a file without this limit"
+        )
     weights = np.zeros((1, T + 1, m))
     try:
         weights[:, :-1] = cost.weights
@@ -263,7 +270,7 @@ def _columns(robot: Robot, cost: Cost, B: int, T: int) -> list[Array]:
                 f"({times},) or {(B, times)} in front"
             ) from error
         if kind == "q":
-            needs_normalizing(robot._description.space, found, "target of q")
+            needs_normalizing(space, found, "target of q")
         found = found.reshape(len(found), times, -1)
         columns.append(np.concatenate([found, found[:, -1:]], 1) if times == T else found)
     return [*columns, np.full((1, T + 1, 1), float(cost.width))]
