@@ -108,12 +108,12 @@ class _Joints:
     def joint(self, index: int) -> tuple[list[Scalar], list[Scalar], Scalar, int | None]:
         """Return U, the gain U / D, 1 / D and the axis without armature of a joint."""
         body, inertia = self.tree.bodies[index], self.inertias[index]
-        U = body.joint_type.combined(inertia.column)
+        U = body.joint_type.combined(inertia.column, 0)
         (felt,) = body.joint_type.projected(split(U))
         own = self.tree.armature[body.v_index]
         inverse = self.one / (felt + self.scalars.constant(own))
         gain = [entry * inverse for entry in U]
-        loose = None if own else body.joint_type.axis
+        loose = None if own else body.joint_type.axes[0]
         if loose is not None:
             gain[loose] = self.one
         return U, gain, inverse, loose

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import runpy
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pinocchio
@@ -20,7 +21,8 @@ from gridgen.dynamics.reference import evaluate_reference
 from gridgen.dynamics.rollout import evaluate_rollout
 from gridgen.functions import FUNCTIONS
 from gridgen.kernel import KernelKey
-from gridgen.runtime.calls.evaluation import Evaluator
+from gridgen.runtime.calls import bound as bound_calls
+from gridgen.runtime.calls import evaluation
 from helpers.oracle import Oracle
 from helpers.robots import OWN, needs
 from numerics.robots import load_robot, load_tree, urdf_path
@@ -383,13 +385,14 @@ def test_rollouts_that_are_alike_are_looked_at_once(
 ) -> None:
     """Their numbers may be others, but not what decides how arrays lie; results may be anywhere."""
     robot = gridgen.load(urdf_path("gripper"), backend=backend, parameters="all")
-    looked, checked = [], Evaluator.checked
+    looked, checked = [], evaluation.checked_call
 
-    def noted(self: Evaluator, *arguments: object) -> object:
+    def noted(*arguments: Any) -> object:
         looked.append(arguments)
-        return checked(self, *arguments)
+        return checked(*arguments)
 
-    monkeypatch.setattr(Evaluator, "checked", noted)
+    for module in (evaluation, bound_calls):
+        monkeypatch.setattr(module, "checked_call", noted)
     rng = np.random.default_rng(13)
     wide = rng.normal(size=(2, 19, 5, robot.nv))
     feedback = rng.normal(size=(3, 6)), rng.normal(size=(19, 4, 3)), np.zeros(3)

@@ -358,7 +358,7 @@ def watch(
 def test_one_state_allocates_and_locks_nothing(tmp_path: Path) -> None:
     """Nor do loops over bodies, whose scratch memory is on the stack; packs allocate it."""
     options = gridgen.GenerateOptions(
-        output=tmp_path, functions=("forward_dynamics_gradient",), longest_program=100
+        output=tmp_path, functions=("forward_dynamics_gradient",), longest_program=0
     )
     module = gridgen.generate(OWN / "two_link.urdf", options)
     (kernel,) = (k for k in module.kernels.by_name.values() if k.team is None)
