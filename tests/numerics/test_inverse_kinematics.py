@@ -335,6 +335,7 @@ def module(tmp_path_factory: pytest.TempPathFactory) -> gridgen.GeneratedModule:
 
 
 def test_limits_of_ball_joints_are_refused(tmp_path: Path) -> None:
+    pytest.importorskip("mujoco")
     text = """<mujoco><worldbody><body name="a"><joint name="slide" type="slide"/>
         <inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/>
         <body name="b"><joint name="shoulder" type="ball" range="0 40"/>
