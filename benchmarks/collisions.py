@@ -29,7 +29,7 @@ from interleave import interleaved
 from machine import description
 
 import gridgen
-from gridgen.compiler import MOST_BODIES
+from gridgen.compiler import MAX_BODIES
 from gridgen.model.meshes import spheres_of_links
 from gridgen.model.readers import read_robot
 
@@ -122,7 +122,7 @@ def measured(excess: float, capsules: bool, seconds: float) -> list[tuple[Any, .
     """Return a row for each computation and library; a capsule around each link, or spheres."""
     file = urdf_file("panda")
     urdf = str(file)
-    spheres = spheres_of_links(read_robot(file, MOST_BODIES), excess)
+    spheres = spheres_of_links(read_robot(file, MAX_BODIES), excess)
     if capsules:
         spheres = {link: capsule_around(listed) for link, listed in spheres.items()}
     robot = gridgen.load(urdf, spheres=spheres, lock=FINGER, backend="cpu")

@@ -54,7 +54,7 @@ _SHARE_OF_MEMORY = 0.4
 _FIRST = ("mass_matrix", "thread", 1 << 20)  # the row that is measured first, in both layouts
 _SEED = 1
 #: States that others are given at most: those of GRiD take memory for each when it is built.
-_MOST_OF_PEERS = 1 << 16
+_MAX_OF_PEERS = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -295,7 +295,7 @@ def beside(
     results: Mapping[str, Any],
 ) -> Iterator[dict[str, Any]]:
     """Yield what a peer takes for a function; what it lacks is noted once."""
-    for batch in sorted(batch for batch in batches if batch <= _MOST_OF_PEERS):
+    for batch in sorted(batch for batch in batches if batch <= _MAX_OF_PEERS):
         try:
             call = PEERS[name](case, function, case.states(batch), clock)
         except (ImportError, Refused) as error:

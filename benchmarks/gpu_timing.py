@@ -17,8 +17,8 @@ from gridgen.runtime.planning.clocks import CAPTURED, Call
 
 _PACKAGES = ("numpy", "sympy", "torch", "jax", "grid-rbd", "mujoco-warp", "warp-lang", "frax")
 _SAMPLE_MS = 0.5  # of the device, so that the clock of its events does not show
-_MOST_CALLS = 512  # of one sample
-_FEWEST, _MOST = 5, 51  # samples
+_MAX_CALLS = 512  # of one sample
+_FEWEST, _MAX = 5, 51  # samples
 _BYTES = 1 << 28  # of the array whose copy tells the bandwidth: beyond every cache
 _STEPS, _CHAINS = 4096, 8  # multiply-adds of a thread: enough chains to hide their latency
 
@@ -85,11 +85,11 @@ class Clock:
     def _samples(self, call: Call) -> list[float]:
         """Return seconds of a call, one figure for each sample of several calls."""
         calls = 1
-        while calls < _MOST_CALLS and calls * self._elapsed(call, calls) < 1e-3 * _SAMPLE_MS:
+        while calls < _MAX_CALLS and calls * self._elapsed(call, calls) < 1e-3 * _SAMPLE_MS:
             calls *= 2
         samples: list[float] = []
         begin = perf_counter()
-        while len(samples) < _MOST:
+        while len(samples) < _MAX:
             if len(samples) >= _FEWEST and perf_counter() - begin > self._budget:
                 break
             samples.append(self._elapsed(call, calls))
@@ -108,7 +108,7 @@ class Clock:
     def _host(self, call: Call) -> tuple[float, float]:
         """Return the seconds that a call keeps the host busy, and those until it is done."""
         busy, done = [], []
-        for _ in range(_MOST):
+        for _ in range(_MAX):
             start = perf_counter()
             call()
             busy.append(perf_counter() - start)

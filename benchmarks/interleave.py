@@ -16,7 +16,7 @@ Clock = Callable[[], float]
 
 #: A sample is at least this long, so that neither the clock nor the loop shows [s].
 _SAMPLE = 1e-3
-_MOST_ROUNDS = 101
+_MAX_ROUNDS = 101
 _FEWEST_ROUNDS = 5
 
 
@@ -46,7 +46,7 @@ def interleaved(
     order = list(calls)
     shuffle = random.Random(0).shuffle
     begin = perf_counter()
-    for done in range(_MOST_ROUNDS):
+    for done in range(_MAX_ROUNDS):
         if done >= _FEWEST_ROUNDS and perf_counter() - begin > budget:
             break
         shuffle(order)

@@ -69,9 +69,9 @@ _DTYPE: Dtype = "float32"
 _ITEM = 4  # bytes of it
 _BATCH = 256
 _LANES = 16  # states of the widest pack: fewer would leave lanes without work
-_MOST_RESULTS = 256 << 20  # bytes
-_MOST_MEMORY = 4 << 30  # bytes
-_MOST_SECONDS = 60.0
+_MAX_RESULTS = 256 << 20  # bytes
+_MAX_MEMORY = 4 << 30  # bytes
+_MAX_SECONDS = 60.0
 _CALLS = 3  # that a measurement takes at least: one beforehand, two that are timed
 _SLOW = 2.0  # a call that is timed only twice [s]
 _PINOCCHIO = "Pinocchio from Python"
@@ -131,7 +131,7 @@ def _heading(results: Results) -> str:
         f"nothing in a cache. Text: the robot's own files. One thread, {_DTYPE}. Pinocchio: "
         "float64, from Python, which of small robots is mostly the binding's time, of large "
         "ones hardly any; the ratio is its time over gridgen's. Skipped: what was expected to "
-        f"take longer than {_MOST_SECONDS:.0f} s or more than {_MOST_MEMORY >> 30} GiB."
+        f"take longer than {_MAX_SECONDS:.0f} s or more than {_MAX_MEMORY >> 30} GiB."
     )
 
 
@@ -219,7 +219,7 @@ def _contestants(case: Case, unavailable: dict[str, str]) -> dict[str, Any]:
     """Return gridgen, and Pinocchio if it is there and the robot not too large for it."""
     chosen = ["gridgen_cpu"]
     # It makes room for four tensors of second derivatives.
-    if 4 * 8 * case.tree.nv**3 <= _MOST_MEMORY:
+    if 4 * 8 * case.tree.nv**3 <= _MAX_MEMORY:
         chosen.append("pinocchio_python")
     found = peers(case, 1, chosen)
     for name, peer in [*found.items()]:
@@ -266,12 +266,12 @@ def _times(
     spec = computation_of(case.tree, case.entry(function))
     arrays = [array_size(name, case.tree) for name in (*spec.inputs, *spec.outputs)]
     batch = batch_of(sum(array_size(name, case.tree) for name in spec.outputs))
-    if _ITEM * (batch * sum(arrays) + _LANES * program.room) > _MOST_MEMORY:
-        return {"skipped": f"> {_MOST_MEMORY >> 30} GiB"}
+    if _ITEM * (batch * sum(arrays) + _LANES * program.room) > _MAX_MEMORY:
+        return {"skipped": f"> {_MAX_MEMORY >> 30} GiB"}
     known = [(r["bodies"], r["us"]) for r in before if r.get("us")]
     gave_up = any(r.get("skipped") for r in before)
-    if gave_up or _CALLS * batch * 1e-6 * expected(known, bodies) > _MOST_SECONDS:
-        return {"skipped": f"> {_MOST_SECONDS:.0f} s"}
+    if gave_up or _CALLS * batch * 1e-6 * expected(known, bodies) > _MAX_SECONDS:
+        return {"skipped": f"> {_MAX_SECONDS:.0f} s"}
     states = case.states(batch)
     own = contestants["gridgen_cpu"].contestant(function, states, _DTYPE)
     calls: dict[str, Call] = {"us": own.run}
@@ -294,7 +294,7 @@ def batch_of(results: int) -> int:
     Args:
         results: numbers that a function returns for a state.
     """
-    fitting = _MOST_RESULTS // (_ITEM * results)
+    fitting = _MAX_RESULTS // (_ITEM * results)
     return max(_LANES, min(_BATCH, fitting) // _LANES * _LANES)
 
 

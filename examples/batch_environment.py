@@ -62,7 +62,9 @@ class QuadrupedVectorEnv(VectorEnv[Array, Array, NDArray[Any]]):
         self.steps, self.ended = np.zeros(num_envs, np.int64), np.zeros(num_envs, np.bool_)
         self.single_action_space = Box(-1.0, 1.0, self.actions.shape[1:], np.float32)
         size = self._observations().shape[1]
-        self.single_observation_space = Box(-quadruped.MOST, quadruped.MOST, (size,), np.float32)
+        self.single_observation_space = Box(
+            -quadruped.MAX_OBSERVATION, quadruped.MAX_OBSERVATION, (size,), np.float32
+        )
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
 

@@ -24,7 +24,7 @@ STRIDE, SWING, PHASES = 0.5, 0.06, np.array([0.0, 0.5, 0.5, 0.0], np.float32)
 #: Forward and lateral velocity [m/s], yaw rate [rad/s].
 COMMAND = (0.5, 0.0, 0.0)
 #: Largest magnitude of an observation; the robot has fallen below this height of the trunk [m].
-MOST, FALLEN = 100.0, 0.15
+MAX_OBSERVATION, FALLEN = 100.0, 0.15
 #: Time of a picture [s].
 PICTURE = 0.04
 
@@ -69,7 +69,7 @@ def observations(q: Array, qd: Array, actions: Array, times: NDArray[Any]) -> Ar
     phase = 2 * np.pi / STRIDE * times[:, None]
     joints = q[:, 7:] - STANCE, 0.05 * qd[:, 6:]
     parts = vertical(q), qd[:, :6], *joints, actions, np.sin(phase), np.cos(phase)
-    return np.clip(np.hstack(parts).astype(np.float32), -MOST, MOST)
+    return np.clip(np.hstack(parts).astype(np.float32), -MAX_OBSERVATION, MAX_OBSERVATION)
 
 
 def rewards(

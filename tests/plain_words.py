@@ -32,8 +32,8 @@ MODULES = sorted(
 #: Parts of a page that are written by a command.
 DERIVED = re.compile(r"<!-- (?:The table|\w+:).*?<!-- End.*?-->", flags=re.DOTALL)
 
-MOST_WORDS = 35
-MOST_PASSIVES = 3
+MAX_WORDS = 35
+MAX_PASSIVES = 3
 
 #: What the project does not say, and what it says instead.
 BANNED = {
@@ -146,10 +146,10 @@ _FIELD = re.compile(r"^ *#: .*(?:\n *#: .*)*|#: .*$", re.MULTILINE)
 def judge(sentence: str) -> Iterator[str]:
     """Yield the rules that a sentence breaks."""
     words = re.findall(r"[\w'/-]*\w[\w'/-]*", sentence)
-    if len(words) > MOST_WORDS:
-        yield f"{len(words)} words in a sentence, at most {MOST_WORDS}"
-    if len(PASSIVE.findall(sentence)) > MOST_PASSIVES:
-        yield f"more than {MOST_PASSIVES} passives in a sentence"
+    if len(words) > MAX_WORDS:
+        yield f"{len(words)} words in a sentence, at most {MAX_WORDS}"
+    if len(PASSIVE.findall(sentence)) > MAX_PASSIVES:
+        yield f"more than {MAX_PASSIVES} passives in a sentence"
     for match in BANNED_PATTERN.finditer(sentence):
         yield f'"{match[0]}": {list(BANNED.values())[match.lastindex - 1]}'
     for match in BRITISH.finditer(sentence):

@@ -95,11 +95,13 @@ def test_constant_text_is_plain(path):
     assert data.endswith(b"\n")
 
 
-def test_sources_have_neither_tabs_nor_trailing_blanks():
+def test_sources_have_plain_lines_and_name_limits_alike():
     for path in SOURCES:
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             assert "\t" not in line, f"{path}:{number}: tab"
             assert line == line.rstrip(" "), f"{path}:{number}: blanks at the end"
+            limit = re.search(r"\b_?(MOST|LEAST)_[A-Z]", line)
+            assert not limit, f"{path}:{number}: name limits MAX_ and MIN_"
 
 
 def test_every_page_is_in_the_navigation():

@@ -51,7 +51,7 @@ from gridgen.schedules import KernelSelection, Schedules
 from gridgen.version import __version__
 
 #: Moving bodies of the largest robot; text and tracing time grow with them.
-MOST_BODIES = 2048
+MAX_BODIES = 2048
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,12 +118,12 @@ def read_tree(robot: Any, options: RobotOptions = DEFAULT_ROBOT) -> KinematicTre
 
     Raises:
         UrdfError:   it does not describe one valid robot.
-        ModelError:  it has more bodies than ``MOST_BODIES``.
+        ModelError:  it has more bodies than ``MAX_BODIES``.
         OptionError: an option has an invalid value.
     """
     with noted() as remarks:
-        description = read_robot(robot, MOST_BODIES, options.mappings)
-        check_body_count(description.source, count_bodies(description, options), MOST_BODIES)
+        description = read_robot(robot, MAX_BODIES, options.mappings)
+        check_body_count(description.source, count_bodies(description, options), MAX_BODIES)
         tree = build_tree(description, options)
     return replace(tree, remarks=tuple(remarks))
 

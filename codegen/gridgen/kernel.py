@@ -27,7 +27,7 @@ WARP = 32
 #: Numbers of a state that may be in shared memory at once. A warp with doubles then uses the 48 kB
 #: that every device grants a block; a device with 228 kB runs nine such warps with floats, as many
 #: as it runs with 255 registers.
-MOST_STAGED = 192
+MAX_STAGED = 192
 #: Instructions of the longest program that a thread runs for two states at once: a pair of values
 #: takes two registers. arm7's forward dynamics takes 166, the quadruped's inverse dynamics 255.
 LONGEST_PAIRED = 1000

@@ -23,7 +23,7 @@ from gridgen.naming import one_line, show, show_value
 Check = Callable[[str, Any], Any]
 
 #: Bytes of the longest file of an option. Values, and levels of them, in the largest option.
-LONGEST_FILE, MOST_VALUES, DEEPEST = 32 * 2**20, 1 << 25, 16
+LONGEST_FILE, MAX_VALUES, DEEPEST = 32 * 2**20, 1 << 25, 16
 #: Endings of files with lists of dictionaries.
 LIST_FILES = (".json", ".yaml", ".yml")
 #: The word for the spheres of a file's own collision shapes.
@@ -329,7 +329,7 @@ def _yaml(text: str) -> object:
         raise ValueError(one_line(error)) from error
 
 
-def plain(option: str, value: object, most: int = MOST_VALUES) -> Any:
+def plain(option: str, value: object, most: int = MAX_VALUES) -> Any:
     """Return the value of an option with numbers, strings, lists, tuples and dictionaries in it.
 
     Arrays become lists. A value that contains none of these is returned as it is.

@@ -18,8 +18,8 @@ from fake_gpu.streams import ExternalStream, Queue, Stream, current_queue
 from fake_gpu.work import Operation
 
 MAX_DYNAMIC_SHARED_SIZE_BYTES = 8  # number of the attribute in CUDA
-_MOST_BLOCKS = 2**31 - 1
-_MOST_THREADS = 1024
+_MAX_BLOCKS = 2**31 - 1
+_MAX_THREADS = 1024
 _FREELY_SHARED = 48 * 1024
 # Range of parameters that are taken for addresses: larger than counts, smaller than most others.
 _ADDRESSES = (1 << 32, 1 << 47)
@@ -129,7 +129,7 @@ class Function:
         if not machine().device is self._device is queue.device:
             raise CUDADriverError("CUDA_ERROR_INVALID_VALUE", "loaded on another device")
         limit = _shared.get(self.ptr, _FREELY_SHARED)
-        if not 0 < blocks <= _MOST_BLOCKS or not 0 < threads <= _MOST_THREADS:
+        if not 0 < blocks <= _MAX_BLOCKS or not 0 < threads <= _MAX_THREADS:
             raise CUDADriverError("CUDA_ERROR_INVALID_VALUE", f"{blocks} blocks of {threads}")
         if shared > limit:
             raise CUDADriverError(

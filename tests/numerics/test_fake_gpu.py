@@ -233,7 +233,7 @@ def test_workspaces_are_in_order(cupy, monkeypatch):
 
 @on_every_schedule
 def test_numbers_that_are_not_kept_stay_until_they_have_been_read(cupy, machine, monkeypatch):
-    monkeypatch.setattr(defaults, "_MOST_NUMBERS", 0)
+    monkeypatch.setattr(defaults, "_MAX_NUMBERS", 0)
     robot = gridgen.load(ROBOTS / "two_link.urdf")
     fresh = cupy.cuda.Stream(non_blocking=True)
     with cupy.cuda.Stream(non_blocking=True):

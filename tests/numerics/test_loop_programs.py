@@ -27,7 +27,7 @@ from gridgen.modules import TracedModule
 from gridgen.options import LONGEST_PROGRAM
 from gridgen.robot import Robot
 from gridgen.schedules.thread.plan import is_never_in_loops, plan_loops
-from gridgen.schedules.thread.work import MOST_SHARED, is_longer
+from gridgen.schedules.thread.work import MAX_SHARED, is_longer
 from helpers.oracle import Oracle
 from helpers.robots import (
     MAIN_ROBOTS,
@@ -326,7 +326,7 @@ def test_a_chain_of_hundreds_of_bodies_agrees_with_pinocchio() -> None:
     x = random_states(tree, 5, np.random.default_rng(7))
     del x["f_ext"]
     for function in ("inverse_dynamics", "forward_dynamics_aba", "mass_matrix"):
-        assert is_longer(tree, function, MOST_SHARED * longest)
+        assert is_longer(tree, function, MAX_SHARED * longest)
         result = robot.evaluate(function, x)
         limit = ACCELERATION_TOLERANCE if "forward" in function else TOLERANCE["float64"]
         assert relative_errors(result, oracle.evaluate(function, x)).max() <= limit, function

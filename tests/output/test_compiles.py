@@ -22,8 +22,8 @@ from helpers.robots import CONSTRAINTS, GROUND, exhaustive, spread
 ROBOTS = Path(__file__).parents[2] / "robots"
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_120")
 # Limits of the hardware.
-MOST_REGISTERS = 255
-MOST_SHARED_MEMORY = 48 * 1024
+MAX_REGISTERS = 255
+MAX_SHARED_MEMORY = 48 * 1024
 
 ALL = [(path.stem, False) for path in sorted(ROBOTS.glob("*.urdf"))]
 FLOATING = [("quadruped", True), ("humanoid", True)]
@@ -144,8 +144,8 @@ def test_nvrtc_has_nothing_to_say(case, arch, every, tmp_path):
             f"{kernel.spill_stores + kernel.spill_loads} bytes spilled, {kernel.stack} of stack, "
             f"{kernel.shared_memory} shared"
         )
-        assert 0 < kernel.registers <= MOST_REGISTERS
-        assert kernel.shared_memory <= MOST_SHARED_MEMORY
+        assert 0 < kernel.registers <= MAX_REGISTERS
+        assert kernel.shared_memory <= MAX_SHARED_MEMORY
         if "<float>" in kernel.kernel and not LONG.search(kernel.kernel):
             assert kernel.spill_stores == kernel.spill_loads == kernel.stack == 0, kernel
 

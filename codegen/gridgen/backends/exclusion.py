@@ -15,7 +15,7 @@ from time import monotonic, sleep
 
 #: Timeout for a holder that is stopped or on an unreachable machine [s].
 PATIENCE = 600.0
-_LEAST_PAUSE, _LONGEST_PAUSE = 0.01, 0.2
+_MIN_PAUSE, _LONGEST_PAUSE = 0.01, 0.2
 
 # File locks do not exclude threads of the same process. A fork copies a locked lock but not its
 # thread, so the key contains the process.
@@ -65,7 +65,7 @@ def _locked(path: Path, deadline: float) -> int | None:
             if os.path.samestat(os.fstat(file), os.stat(path)):
                 return file
         except (BlockingIOError, PermissionError):
-            pause = min(2 * pause + _LEAST_PAUSE, _LONGEST_PAUSE)
+            pause = min(2 * pause + _MIN_PAUSE, _LONGEST_PAUSE)
         except FileNotFoundError:  # its former holder has removed it; samestat detects a new file
             pass
         except OSError:  # a file system without locks

@@ -29,14 +29,14 @@ def run(arguments: Sequence[str]) -> int:
         raise OptionError(f"--excess is {excess}; give a positive length [m]")
     if options.most < 1:
         raise OptionError(f"--most is {options.most}; give a positive number of spheres")
-    from gridgen.compiler import MOST_BODIES
+    from gridgen.compiler import MAX_BODIES
     from gridgen.emit.writer import check_file, write_file
     from gridgen.model.meshes import fewer_spheres, spheres_of_links
     from gridgen.model.readers import read_robot
 
     path = Path(options.output)
     check_file(path, options.force)
-    description = read_robot(robot_text(options.urdf), MOST_BODIES)
+    description = read_robot(robot_text(options.urdf), MAX_BODIES)
     if excess is None:
         found, excess = fewer_spheres(description, options.most)
     else:

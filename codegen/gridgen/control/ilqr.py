@@ -30,9 +30,9 @@ _TRUSTED = 0.25
 #: Smallest share of the expected decrease that accepts a step.
 _SHARE = 1e-4
 #: Regularization of the states: least positive, largest, and factor between trials.
-_LEAST, _MOST, _FACTOR = 1e-6, 1e8, 10.0
+_MIN, _MAX, _FACTOR = 1e-6, 1e8, 10.0
 #: Least number of problems that a thread solves, and whose linearizations fill SIMD lanes.
-_LEAST_PART, _LEAST_LANES = 16, 8
+_MIN_PART, _MIN_LANES = 16, 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +118,7 @@ def ilqr(
         if not (isinstance(number, (int, float)) and math.isfinite(number) and number > 0.0):
             raise OptionError(f"{name} is {show_value(number)}; give a positive number")
     check_choice("dtype", dtype, get_args(Dtype))
-    if not 0.0 <= regularization < _MOST:
+    if not 0.0 <= regularization < _MAX:
         raise OptionError(f"regularization is {show_value(regularization)}; give 0 or more")
     q0, qd0 = (np.atleast_2d(numbers(x, n)) for x, n in ((q0, "q0"), (qd0, "qd0")))
     batch = max(len(q0), len(qd0))
@@ -137,7 +137,7 @@ def ilqr(
     words = {"integrator": integrator, **options}
 
     threads = thread_count()
-    count = max(1, min(threads, batch // _LEAST_PART))
+    count = max(1, min(threads, batch // _MIN_PART))
     terms = Terms(robot, costs, batch, T)
     solver = _Solver(robot, terms, dt, words, effort_limits, np.dtype(dtype))
 
@@ -229,7 +229,7 @@ class _Solver:
         """Return the call that linearizes the steps of trajectories."""
         robot, options, dtype = self._robot, {**self._typed_options}, self._dtype
         lead = tau.shape[:2]
-        if options.pop("substeps", 1) > 1 or len(q) < _LEAST_LANES:  # all steps in one batch
+        if options.pop("substeps", 1) > 1 or len(q) < _MIN_LANES:  # all steps in one batch
             found = robot.rollout_gradient(q, qd, tau, self._dt, **self._typed_options)
             return Called(None, [(array, array.shape[2:]) for array in found], lead)
         other = {"integrator": options.pop("integrator")}
@@ -256,7 +256,7 @@ class _Solver:
         regularization: float,
     ) -> None:
         """Iterate from initial torques until every problem is finished."""
-        least = max(_LEAST, regularization)
+        least = max(_MIN, regularization)
         K, passes, converged = result.gains, result.iterations, result.converged
         x = [result.q, result.qd, result.tau, result.cost]
         tau = np.clip(x0[2], -self._limits, self._limits)
@@ -297,7 +297,7 @@ class _Solver:
             near[i] = np.where(taken >= _TRUSTED, near[i] / _FACTOR, more)
             near[i] = np.where(near[i] < least, regularization, near[i])
             converged[i] = is_done
-            is_open = ~is_done & (near[i] < _MOST) & (passes[i] < iterations)
+            is_open = ~is_done & (near[i] < _MAX) & (passes[i] < iterations)
             K[i[fails & ~is_open]] = 0.0
             i = i[is_open]
 

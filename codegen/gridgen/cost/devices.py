@@ -22,7 +22,7 @@ SCHEDULERS = 4
 REGISTERS = 64 * 1024
 REGISTER_UNIT = 256
 #: Most registers of a thread.
-MOST_REGISTERS = 255
+MAX_REGISTERS = 255
 #: Shared memory that the system reserves per block, since sm_80 [bytes].
 RESERVED_SHARED = 1024
 #: Bytes of a sector, the unit that L2 moves, and of a line of four sectors.
@@ -118,7 +118,7 @@ _DEVICES = tuple(starmap(Device, (
 )))  # fmt: skip
 
 # CuPy's toolkits support no older devices.
-_LEAST_CAPABILITY = 50
+_MIN_CAPABILITY = 50
 # Figures that `benchmarks/first_day.py --fit` measured; they replace published ones.
 _MEASURED: Mapping[str, Mapping[str, Any]] = {}
 
@@ -140,7 +140,7 @@ def device_of(arch: str) -> Device:
         OptionError: ``arch`` is not an architecture, or is older than sm_50.
     """
     capability = _capability(arch)
-    if capability < _LEAST_CAPABILITY:
+    if capability < _MIN_CAPABILITY:
         raise OptionError(
             f"device is {show(arch)}; choose cpu, cuda or one of {', '.join(DEVICES)}"
         )

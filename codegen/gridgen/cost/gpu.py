@@ -17,14 +17,14 @@ from gridgen.backends.interface import ThreadLaunch
 from gridgen.cost.devices import (
     INSTRUCTION_BYTES,
     LINE,
-    MOST_REGISTERS,
+    MAX_REGISTERS,
     SCHEDULERS,
     SECTOR,
     Device,
     Pipe,
 )
 from gridgen.functions.arrays import ARRAYS
-from gridgen.kernel import MOST_STAGED, WARP, Kernel, Work
+from gridgen.kernel import MAX_STAGED, WARP, Kernel, Work
 
 #: The limiting resource: instruction issue, latency (too few warps), L2, memory or the launch.
 Bound = Literal["issue", "latency", "L2", "memory", "launch"]
@@ -38,7 +38,7 @@ _OPERATION, _LOOP_OPERATION, _ANGLE, _MOVE = 1.1, 3.0, 30.0, 1.5
 # Floating-point instructions of a sine and cosine.
 _SINE_COSINE = 18.0
 # Registers of a thread: for addresses, and per operation for values that are still needed.
-_LEAST_REGISTERS, _ALIVE = 40, 0.085
+_MIN_REGISTERS, _ALIVE = 40, 0.085
 # Programs from this number of operations on pass values through local memory: values, and reads and
 # writes, per operation. Loops store more, and their code has about as many instructions.
 _UNCUT, _SPILLED, _SPILL_MOVES = 4000, 0.03, 0.2
@@ -119,8 +119,8 @@ def demand_of(
         )
     numbers = sum(map(math.prod, (*kernel.inputs.values(), *kernel.outputs.values())))
     angles = math.prod(kernel.inputs[kernel.first])
-    registers = round(words * (_LEAST_REGISTERS + _ALIVE * work.lane))
-    per_operation, spilled, moves = _OPERATION, max(0.0, registers - MOST_REGISTERS), 0.0
+    registers = round(words * (_MIN_REGISTERS + _ALIVE * work.lane))
+    per_operation, spilled, moves = _OPERATION, max(0.0, registers - MAX_REGISTERS), 0.0
     if work.has_loops:
         per_operation = _LOOP_OPERATION
         spilled, moves = words * _LOOP_SPILLED * work.lane, words * _LOOP_MOVES * work.lane
@@ -130,12 +130,12 @@ def demand_of(
         moves = spilled * _SPILL_MOVES / _SPILLED
     instructions = per_operation * work.lane + _ANGLE * angles + _MOVE * numbers
     instructions += 0.0 if work.has_loops else moves
-    staged = min(numbers, MOST_STAGED) * itemsize if layout == "rows" else 0
+    staged = min(numbers, MAX_STAGED) * itemsize if layout == "rows" else 0
     launch = ThreadLaunch(staged).of(batch)
     return Demand(
         threads_per_block=launch.threads_per_block,
         states_per_block=launch.states_per_block,
-        registers=min(MOST_REGISTERS, registers),
+        registers=min(MAX_REGISTERS, registers),
         shared_bytes=launch.shared_bytes,
         instructions=instructions,
         pipes=_pipes(instructions, work.lane + _SINE_COSINE * angles, itemsize),

@@ -24,7 +24,7 @@ from gridgen.symbolic.scalars import Scalar
 from gridgen.symbolic.spatial import Motion, Wrench, split
 
 # Numbers of the columns that a lane has in registers at once.
-_MOST_IN_COLUMNS = 80
+_MAX_IN_COLUMNS = 80
 
 
 @dataclass(frozen=True)
@@ -236,7 +236,7 @@ def mass_matrix_inverse(state: State) -> None:
     root = read_mass(sums.root()).wrench(*lanes.units()) if bodies.base else None
     factors = _factors(bodies, lever, root)
     lanes.begin("columns of the inverse", -1)
-    for columns in lanes.columns(nv, max(1, _MOST_IN_COLUMNS // nv)):
+    for columns in lanes.columns(nv, max(1, _MAX_IN_COLUMNS // nv)):
         right = [[lanes.value(f"T({c} == {i})") for i in range(nv)] for c in columns]
         for column, x in zip(columns, factors.solve_all(right), strict=True):
             lanes.write_column(column, nv, ["Minv"], x)
@@ -272,7 +272,7 @@ def forward_dynamics_gradient(state: State, tau: Numbers) -> None:
     wide, _ = enter_gradient(bodies, total, root, acceleration, tiles)
     lanes.begin("columns of the gradients", -1)
     arrays = ("dqdd_dq", "dqdd_dqd", "dqdd_dtau")
-    for columns in lanes.columns(3 * nv, max(1, _MOST_IN_COLUMNS // nv)):
+    for columns in lanes.columns(3 * nv, max(1, _MAX_IN_COLUMNS // nv)):
         right_sides = []
         for c in columns:
             at = f"({c} < {nv} ? {c} : {c} + {axes - nv})" if axes > nv else c

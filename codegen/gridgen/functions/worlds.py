@@ -21,9 +21,9 @@ SOLIDS = ("spheres", "capsules", "boxes", "half_spaces")
 _LIBRARIES = {"torch": "torch", "cupy": "cupy", "jax": "jax.numpy", "jaxlib": "jax.numpy"}
 # Values are validated in these; those of other libraries may be on a GPU.
 _ON_HOST = (list, tuple, np.ndarray)
-_LEAST_GRID = 2
+_MIN_GRID = 2
 #: The largest count that is exact in float32, and so are all smaller ones.
-MOST_FLOAT32 = 1 << 24
+MAX_FLOAT32 = 1 << 24
 # Numbers of unit vectors, by kind of obstacle; largest difference of their length from one.
 _UNITS = (None, None, slice(3, 7), slice(0, 3))
 _NOT_UNIT = 1e-3
@@ -82,7 +82,7 @@ def world(
             )
         values = array(grid["values"], "values of grid", (-1, -1, -1))
         extents = values.shape[-3:]
-        if min(extents) < _LEAST_GRID:
+        if min(extents) < _MIN_GRID:
             raise OptionError(f"world: grid has {tuple(extents)} points; give 2 or more per axis")
         counts[4:7] = map(float, extents)
         parts.append(array(grid["origin"], "origin of grid", (3,)))
@@ -119,7 +119,7 @@ def terrain(heights: Any, *, half_lengths: Any, center: Any = (0.0, 0.0), like: 
         raise OptionError(
             f"terrain: half_lengths is {show_value(half_lengths)}; give positive lengths [m]"
         )
-    if min(rows, columns) < _LEAST_GRID:
+    if min(rows, columns) < _MIN_GRID:
         raise OptionError(f"terrain: heights has {rows} x {columns} points; give 2 x 2 or more")
     steps = 2.0 * halves / (columns - 1, rows - 1)
     head = [float(rows), float(columns), *(middle - halves).tolist(), *steps.tolist()]
@@ -205,7 +205,7 @@ def _length_of_terrain(head: Any) -> float:
     """Return the length of a terrain, as ``_length_of_world``."""
     rows, columns = head[:2]
     is_whole = rows == np.floor(rows) and columns == np.floor(columns)
-    is_valid = is_whole and min(rows, columns) >= _LEAST_GRID and np.isfinite(head).all()
+    is_valid = is_whole and min(rows, columns) >= _MIN_GRID and np.isfinite(head).all()
     is_valid = is_valid and (head[4:] > 0.0).all()
     return TERRAIN_HEAD + float(rows) * float(columns) if is_valid else math.nan
 
@@ -219,9 +219,9 @@ _LENGTHS = {
 def check_length(name: str, array: Any) -> None:
     """Raise for a world or a terrain whose places the type of its numbers cannot count."""
     length = max(array.shape[-1:], default=0)
-    if name in _LENGTHS and length > MOST_FLOAT32 and "float32" in str(array.dtype):
+    if name in _LENGTHS and length > MAX_FLOAT32 and "float32" in str(array.dtype):
         raise ShapeError(
-            f"{name} has {length} numbers, and float32 counts to {MOST_FLOAT32}: give "
+            f"{name} has {length} numbers, and float32 counts to {MAX_FLOAT32}: give "
             "float64, or fewer points"
         )
 

@@ -39,7 +39,7 @@ OF_PAIR: Mapping[str, int] = {
     **{"links": 0, "friction": 1, "condim": 1, "margin": 1, "solref": 2, "solimp": 5}
 }
 #: The powers of ``solimp`` that are covered: multiples of 1 / POWER.
-POWER, MOST_POWER = 64, 10
+POWER, MAX_POWER = 64, 10
 OF_MODEL: Mapping[str, int] = {
     **{"cone": 0, "impratio": 1, "timestep": 1, "iterations": 1, "pairs": 0, "smooth": 1},
     **{"max_pairs": 1, "terrain": 0, "parallel": 0},
@@ -97,10 +97,10 @@ def place_contacts(
     springs += [one for joint in model.joints.values() for one in (joint.limit, joint.friction)]
     for softness in springs:
         power = softness.solimp[-1]
-        if not (POWER * power).is_integer() or power > MOST_POWER:
+        if not (POWER * power).is_integer() or power > MAX_POWER:
             raise OptionError(
                 f"{description.source}: solimp has the power {power:g}; give a multiple of "
-                f"1/{POWER} up to {MOST_POWER}"
+                f"1/{POWER} up to {MAX_POWER}"
             )
     placed, places = [], dict[Solid, int]()
     for contact in (_widened(one, smooth) for one in contacts) if smooth else contacts:

@@ -22,9 +22,9 @@ from gridgen.model.pose import Pose
 #: Default excess [m].
 EXCESS = 0.02
 #: Most points inside, and of the surface, that may be centers.
-MOST_INSIDE, MOST_OUTSIDE = 1500, 300
+MAX_INSIDE, MAX_OUTSIDE = 1500, 300
 # Points of a surface in an excess; fewer on a large solid, whose excess is larger then.
-_POINTS, _MOST_POINTS = 6.0, 20_000
+_POINTS, _MAX_POINTS = 6.0, 20_000
 
 Points = NDArray[np.float64]
 Sphere = tuple[float, float, float, float]
@@ -62,9 +62,9 @@ def _covered(
         return [(0.0, 0.0, -float(half[2]), 0.0, 0.0, float(half[2]), float(radii[0]))]
     rng = np.random.default_rng(0)
     area = 8.0 * sum(a * b for a, b in zip(half + radii, np.roll(half + radii, 1), strict=True))
-    excess = max(excess, _POINTS * math.sqrt(area / _MOST_POINTS))
+    excess = max(excess, _POINTS * math.sqrt(area / _MAX_POINTS))
     surface = _surface(half, radii, excess / _POINTS)
-    inside = rng.uniform(-1.0, 1.0, (4 * MOST_INSIDE, 3)) * (half + radii)
+    inside = rng.uniform(-1.0, 1.0, (4 * MAX_INSIDE, 3)) * (half + radii)
     depths = -_distance(half, radii, inside)
     is_in = depths > 0.0
     return cover(surface, 0.75 * excess / _POINTS, inside[is_in], depths[is_in], excess)
@@ -127,8 +127,8 @@ def cover(
         excess:  largest distance by which a sphere protrudes, more than ``apart`` [m].
     """
     rng = np.random.default_rng(0)
-    some = rng.permutation(len(inside))[:MOST_INSIDE]
-    few = rng.permutation(len(surface))[:MOST_OUTSIDE]
+    some = rng.permutation(len(inside))[:MAX_INSIDE]
+    few = rng.permutation(len(surface))[:MAX_OUTSIDE]
     centers = np.concatenate([inside[some], surface[few]])
     radii = excess + np.concatenate([depths[some], np.zeros(len(few))])
     left, chosen = np.ones(len(surface), bool), []
@@ -146,7 +146,7 @@ def cover(
             new = left & covers[best]
             left &= ~new
             counts -= covers[:, new].sum(axis=1)
-        centers = surface[left][:MOST_OUTSIDE]
+        centers = surface[left][:MAX_OUTSIDE]
         radii = np.full(len(centers), excess)
     return [sphere for _, sphere in _needed(chosen)]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from gridgen.errors import UrdfError, warn
 
-MOST_PLACES = 3
+MAX_PLACES = 3
 """Maximum number of locations in a warning, in addition to the first."""
 
 
@@ -62,7 +62,7 @@ def _elsewhere(others: list[Oddity]) -> str:
     """Return the number of other locations, and the first few of them."""
     if not others:
         return ""
-    places = [f"{other.subject}{at_line(other.line)}" for other in others[:MOST_PLACES]]
+    places = [f"{other.subject}{at_line(other.line)}" for other in others[:MAX_PLACES]]
     more = len(others) - len(places)
     return (
         f"; likewise in {len(others)} other place{'s' if len(others) > 1 else ''}: "

@@ -13,7 +13,7 @@ from gridgen.model.pose import NO_DISPLACEMENT, ZERO, Pose, Vector3
 CONDIMS = (1, 3, 4, 6)
 CONES = ("pyramidal", "elliptic")
 #: MuJoCo's least coefficient of friction (mjMINMU).
-LEAST_FRICTION = 1e-5
+MIN_FRICTION = 1e-5
 
 
 class ShapeKind(Enum):

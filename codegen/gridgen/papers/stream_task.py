@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gridgen.backends.cache import BuildCache
-from gridgen.backends.cpu.backend import LEAST_SHARE, CpuKernel
+from gridgen.backends.cpu.backend import MIN_SHARE, CpuKernel
 from gridgen.backends.cpu.compiler import shared_library
 from gridgen.backends.interface import Arguments, Sources
 from gridgen.template_root import static_text
@@ -64,7 +64,7 @@ def task_of(kernel: CpuKernel, arguments: Arguments, batch: int) -> StreamTask:
     function = ctypes.cast(entry, ctypes.c_void_p)  # type: ignore[arg-type]  # is ctypes'
     arrays = ctypes.cast(arguments, ctypes.c_void_p)
     threads, block = kernel._workers.threads, kernel.at_once
-    return StreamTask(Task(function, arrays, batch, threads, block, LEAST_SHARE), arguments)
+    return StreamTask(Task(function, arrays, batch, threads, block, MIN_SHARE), arguments)
 
 
 def launch(stream: int, function: int, argument: int) -> int:

@@ -11,7 +11,7 @@ from gridgen.report.facts import BATCHES, Speed
 from gridgen.schedules.team.plan import ScanPlan
 
 #: Most bodies for which rounds are drawn.
-MOST_DRAWN = 128
+MAX_DRAWN = 128
 #: Heights of a line of the tree, a round and a level; distance between two bodies of a round.
 _LINE, _ROUND, _LEVEL, _BODY = 20, 44, 8, 14
 #: Left edge of the rounds, right of their names; width of the longest bar of the levels.
@@ -99,7 +99,7 @@ def grids(robot: KinematicTree) -> list[Picture]:
 
 def rounds(robot: KinematicTree, plan: ScanPlan | None) -> Picture | None:
     """Return the rounds of a scan, bodies from left to right; None for large robots."""
-    if plan is None or len(robot.bodies) > MOST_DRAWN or not plan.rounds:
+    if plan is None or len(robot.bodies) > MAX_DRAWN or not plan.rounds:
         return None
     labels, dots, paths = [], [], []
     at = [_LEFT + _BODY * index for index in range(len(robot.bodies))]
@@ -124,7 +124,7 @@ def levels(robot: KinematicTree) -> Picture:
     for number, count in enumerate(counts):
         width = _WIDEST * count / max(counts)
         bars.append(Bar("0", str(_LEVEL * number), f"{width:.1f}", str(_LEVEL - 2)))
-        if len(counts) <= MOST_DRAWN // 2:
+        if len(counts) <= MAX_DRAWN // 2:
             labels.append(Label(f"{width + 6:.1f}", str(_LEVEL * number + 7), str(count)))
     return Picture("640", str(_LEVEL * len(counts) + 4), labels, bars=bars)
 

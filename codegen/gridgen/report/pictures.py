@@ -21,7 +21,7 @@ from gridgen.schedules.team.plan import ScanPlan
 from gridgen.symbolic.scalars import FloatScalars
 
 #: Most velocities for pictures of matrices: beyond, an entry is smaller than a pixel.
-MOST_VELOCITIES = 300
+MAX_VELOCITIES = 300
 #: Largest radius of a dot, indentation of a level, and of all levels together [pixels].
 _DOT, _INDENT, _WIDEST = 7.0, 16.0, 320.0
 
@@ -173,7 +173,7 @@ def patterns(tree: KinematicTree) -> dict[str, Pattern]:
 
     The factor is L of M = L^T L; a row is nonzero only at ancestors (Featherstone 2005).
     """
-    if tree.nv > MOST_VELOCITIES:
+    if tree.nv > MAX_VELOCITIES:
         return {}
     states = random_states(tree, 2, np.random.default_rng(0))
     (M,) = evaluate_reference(tree, "mass_matrix", states)

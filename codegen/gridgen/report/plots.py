@@ -7,7 +7,7 @@ from typing import Any
 from gridgen.errors import OptionError
 from gridgen.model.kinematic_tree import KinematicTree
 from gridgen.naming import one_line
-from gridgen.report.pictures import MOST_VELOCITIES, patterns, tree_nodes
+from gridgen.report.pictures import MAX_VELOCITIES, patterns, tree_nodes
 
 
 def _axes(axes: Any, **options: Any) -> Any:
@@ -46,7 +46,7 @@ def plot_sparsity(tree: KinematicTree, axes: Any = None) -> Any:
     found = patterns(tree)
     if not found:
         raise OptionError(
-            f"the robot has {tree.nv} velocities; plot_sparsity draws at most {MOST_VELOCITIES}"
+            f"the robot has {tree.nv} velocities; plot_sparsity draws at most {MAX_VELOCITIES}"
         )
     options = {"figsize": (2.2 * len(found), 2.8), "layout": "constrained", "squeeze": False}
     drawn = _axes(axes, ncols=len(found), **options)

@@ -32,7 +32,7 @@ from gridgen.symbolic.tiles import TILE
 # Packs in the simulated registers: the 32 of AVX-512, less two for constants and moves.
 _REGISTERS = 30
 # Most blocks that are scheduled together for the last of them.
-_MOST_BLOCKS = 4
+_MAX_BLOCKS = 4
 # Number of candidate blocks at a time, the first of the remaining ones.
 _WINDOW = 256
 # Times, in units of an independent instruction; two begin in each cycle.
@@ -44,7 +44,7 @@ _DIVISIONS = ("div", "sqrt", "exp", "log", "atan2")
 _PATIENCE = 40.0
 # Minimum part of a program's cost that an order of statements must save. Such orders hide latencies
 # worse than orders of blocks: where they save less, programs slow down.
-_LEAST_GAIN = 0.04
+_MIN_GAIN = 0.04
 
 # Instructions of the longest program to order, which takes 0.03 ms per instruction: a sixth of the
 # time to compile it.
@@ -129,10 +129,10 @@ def _tile(store: _Task) -> tuple[str, int]:
 
 def _cheapest(groups: Sequence[list[_Task]], instructions: int) -> list[_Task]:
     """Return the tasks in the cheapest of several orders."""
-    by_blocks = [_flat(_by_blocks(groups, most)) for most in (1, _MOST_BLOCKS)]
+    by_blocks = [_flat(_by_blocks(groups, most)) for most in (1, _MAX_BLOCKS)]
     orders = [_flat(groups), *by_blocks]
     best, cost = _least(orders, math.inf)
-    worth = (1 - _LEAST_GAIN) * (instructions + cost) - instructions
+    worth = (1 - _MIN_GAIN) * (instructions + cost) - instructions
     finer, _ = _least([_by_statements(order) for order in orders], worth)
     return finer or best
 

@@ -49,11 +49,11 @@ LONGEST_PART = 1250
 LONGEST_JOINED, LONGEST_JOINED_DOUBLE = 12_000, 7_000
 #: Most values that remain in registers of a GPU. A thread has 255; the compiler computes some of
 #: the values again.
-MOST_WAITING = 256
+MAX_WAITING = 256
 #: Values that are parked at once at most: 13 kB of a GPU's shared memory for a warp, in float32. A
 #: multiprocessor then runs eight warps of arm7's gradient of forward dynamics, and seven of a
 #: humanoid's forward dynamics.
-MOST_PARKED = 101
+MAX_PARKED = 101
 
 
 @dataclass(frozen=True)
@@ -227,13 +227,13 @@ def _parked(
     for time, step in enumerate(steps):
         count += changes[time]
         waiting += step.defines
-        if count <= MOST_WAITING:
+        if count <= MAX_WAITING:
             continue
         end = cuts[bisect_right(cuts, time)]
         waiting = [name for name in waiting if uses[name][-1] > time]
         next_use = {name: uses[name][bisect_right(uses[name], time)] for name in waiting}
         later = (name for name in waiting if next_use[name] >= end and name not in parked)
-        for name in sorted(later, key=next_use.__getitem__)[MOST_WAITING - count :]:
+        for name in sorted(later, key=next_use.__getitem__)[MAX_WAITING - count :]:
             parked.add(name)
             for before, after in _gaps(uses[name], cuts):
                 if before <= time < after:
@@ -299,7 +299,7 @@ def _hand_on(
             known.update(step.defines)
             for name in step.defines:
                 if last_part.get(name, part) > part:
-                    has_place = free[PARKED] or most[PARKED] < MOST_PARKED
+                    has_place = free[PARKED] or most[PARKED] < MAX_PARKED
                     array = PARKED if name in parked and has_place else STORED
                     arrays.add(array)
                     if not free[array]:

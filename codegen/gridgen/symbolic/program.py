@@ -32,7 +32,7 @@ from gridgen.symbolic.trace import Loops, TraceScalars
 #: Instructions of the longest program with the names of bodies in its variables, and bodies of the
 #: largest robot with them. Names would be a third of the text of others: their variables have the
 #: numbers in each file's table of bodies.
-LONGEST_NAMED, MOST_NAMED = 2500, 8
+LONGEST_NAMED, MAX_NAMED = 2500, 8
 
 #: Maximum number of operands of an expression; longer ones are split into statements.
 _LONGEST_EXPRESSION = 8
@@ -303,7 +303,7 @@ def used_inputs(program: Program) -> set[str]:
 
 def has_names(bodies: int, instructions: int) -> bool:
     """Return whether the variables of a program have the names of bodies."""
-    return bodies <= MOST_NAMED and instructions <= LONGEST_NAMED
+    return bodies <= MAX_NAMED and instructions <= LONGEST_NAMED
 
 
 def build_program(

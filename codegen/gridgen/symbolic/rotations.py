@@ -31,7 +31,7 @@ Rows = list[list[Scalar]]
 _SERIES_END = 0.25
 _TERMS = 7
 #: Lower bound of squared lengths: nonzero in float32, with a root too small to change a sum with 1.
-_LEAST_SQUARE = 1e-30
+_MIN_SQUARE = 1e-30
 
 #: Coefficients of b, c and e, the constant first.
 _B_SERIES = tuple((-1) ** k / math.factorial(2 * k + 2) for k in range(_TERMS + 1))
@@ -66,7 +66,7 @@ def _slope(series: Sequence[float]) -> tuple[float, ...]:
 def turn_of(w: Vector, scalars: Scalars) -> Turn:
     """Return the functions of a rotation vector."""
     square = dot(w, w)
-    half = 0.5 * scalars.sqrt(at_least(square, _LEAST_SQUARE, scalars))
+    half = 0.5 * scalars.sqrt(at_least(square, _MIN_SQUARE, scalars))
     sine, cosine = scalars.sincos(half)
     sinc = sine / half
     # The closed form loses digits, but W^2 is small where it loses many.
@@ -169,7 +169,7 @@ class Angle:
 def rotation_vector(turn: Quaternion, scalars: Scalars) -> tuple[Vector, Angle]:
     """Return the rotation vector of a unit quaternion, at most pi long, and its functions."""
     x, y, z, w = turn
-    sine = scalars.sqrt(at_least(dot(turn[:3], turn[:3]), _LEAST_SQUARE, scalars))
+    sine = scalars.sqrt(at_least(dot(turn[:3], turn[:3]), _MIN_SQUARE, scalars))
     cosine = scalars.select(w, -w, w)
     half = scalars.atan2(sine, cosine)
     ratio = 2.0 * half / sine

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from gridgen.kernel import MOST_STAGED
+from gridgen.kernel import MAX_STAGED
 from gridgen.symbolic.program import Program, Store
 
 #: Elements of a tile of a split row: a memory line in float32.
@@ -63,7 +63,7 @@ def plan_staging(program: Program, inputs: Iterable[str]) -> Staging | None:
     end = 0
     lengths = {array.name: array.size for array in program.inputs}
     for name in inputs:
-        if end + pitch(lengths[name]) <= MOST_STAGED:
+        if end + pitch(lengths[name]) <= MAX_STAGED:
             begins[name] = end
             end += pitch(lengths[name])
     stores = [
@@ -115,9 +115,9 @@ def _placed(
         for low, high in there:
             if low < place + size and place <= high:
                 place = high + 1
-        if place + size <= MOST_STAGED:
+        if place + size <= MAX_STAGED:
             placed.append((first, last, place, place + size - 1))
-        places[tile] = place if place + size <= MOST_STAGED else NOWHERE
+        places[tile] = place if place + size <= MAX_STAGED else NOWHERE
     return {
         name: Tiles(
             length,

@@ -313,7 +313,7 @@ def test_a_mocap_body_is_warned_of_and_too_many_bodies_are_refused(
         read_tree(model, RobotOptions(floating_base=True))
     with pytest.raises(ModelError, match="has 4 moving bodies; gridgen supports at most 3"):
         mujoco.from_model(model, most_bodies=3)
-    monkeypatch.setattr(mujoco, "MOST_LINKS", 4)
+    monkeypatch.setattr(mujoco, "MAX_LINKS", 4)
     with pytest.raises(ModelError, match="has 6 bodies; at most 4 are supported"):
         tree_of(model)
 

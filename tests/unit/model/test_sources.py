@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from gridgen import progress
-from gridgen.compiler import MOST_BODIES, load, read_tree
+from gridgen.compiler import MAX_BODIES, load, read_tree
 from gridgen.errors import GridGenWarning, ModelError, OptionError, UrdfError, warn
 from gridgen.model.readers.urdf import parse_urdf
 from gridgen.model.tree import build_tree
@@ -123,11 +123,11 @@ def star(count: int, rest: str = "") -> str:
 
 def test_a_robot_that_is_too_large_is_counted_before_it_is_read() -> None:
     with pytest.raises(ModelError, match="has 2049 moving bodies; gridgen supports at most 2048"):
-        load(star(MOST_BODIES + 1))
+        load(star(MAX_BODIES + 1))
     with pytest.raises(UrdfError, match='"far" is not a number'):
-        load(star(MOST_BODIES))
+        load(star(MAX_BODIES))
     with pytest.raises(UrdfError, match='"far" is not a number'):  # these may stand still
-        load(star(MOST_BODIES + 1, '<mimic joint="j0"/>'))
+        load(star(MAX_BODIES + 1, '<mimic joint="j0"/>'))
 
 
 def test_bodies_are_counted_before_they_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,7 +150,7 @@ def test_bodies_are_counted_before_they_are_made(monkeypatch: pytest.MonkeyPatch
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", GridGenWarning)
             assert len(build_tree(robot, RobotOptions(floating_base=True)).bodies) == bodies + 1
-    monkeypatch.setattr("gridgen.compiler.MOST_BODIES", 6)
+    monkeypatch.setattr("gridgen.compiler.MAX_BODIES", 6)
     with pytest.raises(ModelError, match="7 moving bodies"):
         read_tree(text, RobotOptions(floating_base=True))
 

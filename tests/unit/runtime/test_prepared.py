@@ -140,7 +140,7 @@ def test_earlier_calls_keep_no_array(gpu: Gpu) -> None:
 def test_what_is_remembered_has_a_limit(
     gpu: Gpu, checks: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prepared, "_MOST", 3)
+    monkeypatch.setattr(prepared, "_MAX", 3)
     (q,) = gpu.arrays(1)
     for count in (1, 2, 3, 4, 1, 4):
         gpu.robot.mass_matrix(q[:count])

@@ -23,7 +23,7 @@ SPARE = 2 * staging.PART_BYTES
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make a part of a few hundred states; the whole batch is too much for one copy."""
     monkeypatch.setattr(staging, "PART_BYTES", 1 << 12)
-    monkeypatch.setattr(staging, "MOST_BYTES", 1 << 13)
+    monkeypatch.setattr(staging, "MAX_BYTES", 1 << 13)
 
 
 def table(columns: int, count: int = COUNT) -> np.ndarray:
@@ -125,7 +125,7 @@ def test_other_overlaps_are_copied_whole_up_to_a_limit(
         two_link.inverse_dynamics(*x, out=out)
     for value, copy in zip((*x, out), before, strict=True):
         np.testing.assert_array_equal(value, copy)
-    monkeypatch.setattr(staging, "MOST_BYTES", 1 << 14)
+    monkeypatch.setattr(staging, "MAX_BYTES", 1 << 14)
     expected = two_link.inverse_dynamics(*before[:3])
     two_link.inverse_dynamics(*x, out=out)
     np.testing.assert_array_equal(out, expected)

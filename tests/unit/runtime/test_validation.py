@@ -190,7 +190,7 @@ def test_calls_with_new_numbers_each_time_do_not_fill_the_memory(
     recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Bounds of a rollout, and time steps; both are validated in each call."""
-    monkeypatch.setattr(defaults, "_MOST_NUMBERS", 4)
+    monkeypatch.setattr(defaults, "_MAX_NUMBERS", 4)
     monkeypatch.setattr(defaults, "_NUMBERS", {})
     robot = gridgen.load(robot_path("two_link"))
     q = np.zeros((STATES, 2))

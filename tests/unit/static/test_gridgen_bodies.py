@@ -13,7 +13,7 @@ from gridgen.schedules.team.bodies import BODIES_FILE, bodies_text, operator_vie
 from gridgen.schedules.team.operators import OPERATORS, Operator, build, flat
 
 #: Instructions of each: who needs more has a reason.
-MOST = {
+MAX_INSTRUCTIONS = {
     "dot(Vector, Vector)": 3,
     "dot(Spatial, Spatial)": 6,
     "turn_add(Matrix, Vector, Vector)": 9,
@@ -129,4 +129,4 @@ def test_an_operator_computes_what_the_algorithms_do(
 
 
 def test_no_operator_has_become_dearer() -> None:
-    assert {signature(o): operator_view(o).instructions for o in OPERATORS} == MOST
+    assert {signature(o): operator_view(o).instructions for o in OPERATORS} == MAX_INSTRUCTIONS

@@ -777,9 +777,9 @@ def test_two_tables_of_one_name_are_two() -> None:
 def test_an_algorithm_that_has_settled_late_enough_is_taken(monkeypatch):
     """M takes two attempts: the first tells bodies apart, the second finds nothing new."""
     tree = tree_of("arm7")
-    monkeypatch.setattr(loops, "_MOST_ATTEMPTS", 2)
+    monkeypatch.setattr(loops, "_MAX_ATTEMPTS", 2)
     plan_loops(tree, "mass_matrix")
-    monkeypatch.setattr(loops, "_MOST_ATTEMPTS", 1)
+    monkeypatch.setattr(loops, "_MAX_ATTEMPTS", 1)
     with pytest.raises(InternalError, match="does not settle"):
         plan_loops(tree, "mass_matrix")
 

@@ -67,14 +67,14 @@ def test_values_that_are_too_many_are_parked(seed: int, monkeypatch: pytest.Monk
     program = random_program(seed)
     without = cut(program, 40)
     assert without.parked == 0
-    monkeypatch.setattr(parts, "MOST_WAITING", without.stored // 2)
+    monkeypatch.setattr(parts, "MAX_WAITING", without.stored // 2)
     split = cut(program, 40)
     check_slots(split)
     assert run_parts(split, program, {"q": VALUES}) == run(program, {"q": VALUES})
     # Whatever waits between parts waits for a later one, and can be parked.
     assert split.stored <= without.stored // 2 < split.stored + split.parked
     # What finds no place waits as all others.
-    monkeypatch.setattr(parts, "MOST_PARKED", 1)
+    monkeypatch.setattr(parts, "MAX_PARKED", 1)
     fewer = cut(program, 40)
     check_slots(fewer)
     assert run_parts(fewer, program, {"q": VALUES}) == run(program, {"q": VALUES})

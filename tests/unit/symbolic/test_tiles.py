@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gridgen.kernel import MOST_STAGED
+from gridgen.kernel import MAX_STAGED
 from gridgen.schedules.thread.plan import plan_rows
 from gridgen.symbolic.program import Program, Store
 from gridgen.symbolic.tiles import NOWHERE, TILE, Staging, pitch
@@ -49,7 +49,7 @@ def test_a_number_belongs_to_one_tile_at_a_time(case: tuple[str, bool, str]) -> 
         assert (array, number) not in complete
         if tile.begin != NOWHERE:
             for place in range(tile.begin, tile.begin + pitch(row.width)):
-                assert 0 <= place < staging.numbers <= MOST_STAGED
+                assert 0 <= place < staging.numbers <= MAX_STAGED
                 assert owner.setdefault(place, (array, number)) == (array, number)
         if index == tile.last:
             complete.add((array, number))

@@ -35,7 +35,7 @@ from gridgen.progress import announced
 THREADS_VARIABLE = "GRIDGEN_NUM_THREADS"
 
 # Minimum work for an additional thread, which takes 20 to 60 us to start [s].
-LEAST_SHARE = 80e-6
+MIN_SHARE = 80e-6
 # Chunks of a batch per thread, for load balancing.
 _PARTS = 16
 
@@ -285,7 +285,7 @@ class CpuKernel:
 
     def _threads(self, states: int, seconds_per_state: float) -> int:
         """Return the number of threads for a number of states."""
-        useful = int(states * seconds_per_state / LEAST_SHARE)
+        useful = int(states * seconds_per_state / MIN_SHARE)
         return max(1, min(self._workers.at_most, -(-states // BLOCK), useful))
 
 

@@ -34,9 +34,9 @@ from gridgen.errors import CompileError, DeviceError
 from gridgen.functions.types import Dtype
 from gridgen.naming import one_line
 
-_MOST_BLOCKS = 2**31 - 1  # CUDA's limit of the grid's first dimension
+_MAX_BLOCKS = 2**31 - 1  # CUDA's limit of the grid's first dimension
 # No NVRTC release that CuPy supports compiles for older devices.
-_LEAST_CAPABILITY = 50
+_MIN_CAPABILITY = 50
 
 # CU_LAUNCH_PARAM_BUFFER_POINTER, _BUFFER_SIZE and _END of cuLaunchKernel.
 _BUFFER_POINTER, _BUFFER_SIZE, _END = 1, 2, 0
@@ -194,7 +194,7 @@ class CudaKernel:
             return arch, self._compiled(arch)
         # Machine code runs on later devices of the same generation; the driver assembles PTX.
         same = (f"sm_{number}" for number in range(capability, capability // 10 * 10 - 1, -1))
-        older = (f"compute_{number}" for number in range(capability, _LEAST_CAPABILITY - 1, -1))
+        older = (f"compute_{number}" for number in range(capability, _MIN_CAPABILITY - 1, -1))
         for arch in (*same, *older):
             with contextlib.suppress(CompileError):
                 return arch, self._compiled(arch)
@@ -233,7 +233,7 @@ def launches(
     batch: int,
     itemsize: int,
     states_per_block: int,
-    most_blocks: int = _MOST_BLOCKS,
+    most_blocks: int = _MAX_BLOCKS,
 ) -> list[tuple[int, LaunchParameters]]:
     """Return grid size and parameters of each launch of a batch.
 

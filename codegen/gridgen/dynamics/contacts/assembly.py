@@ -16,7 +16,7 @@ from gridgen.dynamics.contacts.touching import Touch, touches
 from gridgen.dynamics.kinematics import BodyMotion, base_motion
 from gridgen.dynamics.state import Numbers, State
 from gridgen.model.kinematic_tree import Body, KinematicTree
-from gridgen.model.soft import LEAST_FRICTION, Contact, JointSoftness, ShapeKind, Softness, Solid
+from gridgen.model.soft import MIN_FRICTION, Contact, JointSoftness, ShapeKind, Softness, Solid
 from gridgen.symbolic.branches import Branches
 from gridgen.symbolic.rotations import at_least, rotation_vector
 from gridgen.symbolic.scalars import Scalar
@@ -361,8 +361,8 @@ class SoftConstraints:
         Arguments as of ``_add``; the distance less the margin, and the ``rates`` of the rows.
         """
         scalars, model = self._scalars, self._tree.contact_model
-        least = scalars.constant(LEAST_FRICTION)
-        sliding = scalars.select(sliding - LEAST_FRICTION, least, sliding)
+        least = scalars.constant(MIN_FRICTION)
+        sliding = scalars.select(sliding - MIN_FRICTION, least, sliding)
         ratio, *others = map(scalars.constant, (contact.ratio, *contact.friction[2:]))
         friction = [sliding, ratio * sliding, *others][: contact.condim - 1]
         is_cone = model.cone == "elliptic" and contact.condim > 1

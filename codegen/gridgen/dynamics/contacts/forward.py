@@ -11,7 +11,7 @@ from itertools import chain
 from gridgen.dynamics.actuators import actuated, damped
 from gridgen.dynamics.configurations import integrate
 from gridgen.dynamics.constraints import Rows
-from gridgen.dynamics.contacts.softness import LEAST
+from gridgen.dynamics.contacts.softness import MINVAL
 from gridgen.dynamics.contacts.solver import Problem, total
 from gridgen.dynamics.crba import factorized, mass_matrix
 from gridgen.dynamics.derivatives import inverse_dynamics_gradient
@@ -175,7 +175,7 @@ def contact_residual(state: State, tau: Numbers) -> Scalar:
         total(x * x / found.M[j][j] for j, x in enumerate(own))
         for own in (errors, found.b, torques)
     )
-    error = state.scalars.sqrt(error / (free + forced + LEAST * LEAST))
+    error = state.scalars.sqrt(error / (free + forced + MINVAL * MINVAL))
     for distance in found.problem.beyond:
         one, zero = map(state.scalars.constant, (1.0, 0.0))
         error = error + state.scalars.select(distance, one, zero)

@@ -20,7 +20,7 @@ from gridgen.symbolic.scalars import FloatScalars, Scalar, Scalars
 from gridgen.symbolic.spatial import add, apply
 
 #: MuJoCo's bounds (mjMINVAL, mjMINIMP, mjMAXIMP).
-LEAST, LEAST_IMPEDANCE, MOST_IMPEDANCE = 1e-15, 1e-4, 0.9999
+MINVAL, MIN_IMPEDANCE, MAX_IMPEDANCE = 1e-15, 1e-4, 0.9999
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def weights(tree: KinematicTree) -> Weights:
                 frame.turn(-1, above, point, 1.0).add_to(J)
         found = np.einsum("ij,jk,ik->i", J, inverse, J)
         slide, spin = (float(part.mean()) for part in (found[:3], found[3:]))
-        links[link] = max(slide, LEAST), max(spin, LEAST)
+        links[link] = max(slide, MINVAL), max(spin, MINVAL)
     return Weights(tuple(map(float, diagonal)), links)
 
 
@@ -86,11 +86,9 @@ class Spring:
     def __init__(self, tree: KinematicTree, softness: Softness, scalars: Scalars) -> None:
         self._scalars = scalars
         least, most, width, middle, power = softness.solimp
-        self._least, self._most = (
-            min(max(d, LEAST_IMPEDANCE), MOST_IMPEDANCE) for d in (least, most)
-        )
-        self._width, self._power = max(width, LEAST), max(power, 1.0)
-        self._middle = min(max(middle, LEAST_IMPEDANCE), MOST_IMPEDANCE)
+        self._least, self._most = (min(max(d, MIN_IMPEDANCE), MAX_IMPEDANCE) for d in (least, most))
+        self._width, self._power = max(width, MINVAL), max(power, 1.0)
+        self._middle = min(max(middle, MIN_IMPEDANCE), MAX_IMPEDANCE)
         self.stiffness, self.damping = self.gains(tree, softness.solref)
 
     def gains(self, tree: KinematicTree, solref: tuple[float, float]) -> tuple[float, float]:
@@ -99,14 +97,14 @@ class Spring:
         most = self._most
         if first > 0.0:
             first = max(first, 2.0 * tree.contact_model.timestep)
-            stiffness = 1.0 / max(LEAST, (most * first * second) ** 2)
-            return stiffness, 2.0 / max(LEAST, most * first)
-        return -first / max(LEAST, most**2), -second / max(LEAST, most)
+            stiffness = 1.0 / max(MINVAL, (most * first * second) ** 2)
+            return stiffness, 2.0 / max(MINVAL, most * first)
+        return -first / max(MINVAL, most**2), -second / max(MINVAL, most)
 
     def impedance(self, distance: Scalar) -> Scalar:
         """Return the impedance at a distance."""
         scalars, least, most = self._scalars, self._least, self._most
-        if least == most or self._width <= LEAST:
+        if least == most or self._width <= MINVAL:
             return scalars.constant(0.5 * (least + most))
         x = self._scalars.constant(1.0 / self._width) * distance
         x = scalars.select(x, -x, x)

@@ -14,11 +14,11 @@ import jax
 import numpy as np
 
 from gridgen.backends import backend
-from gridgen.backends.cpu.backend import LEAST_SHARE, CpuBackend, thread_count
+from gridgen.backends.cpu.backend import MIN_SHARE, CpuBackend, thread_count
 from gridgen.backends.cpu.direct import keep
 from gridgen.backends.cpu.units import BLOCK
 from gridgen.errors import DeviceError
-from gridgen.frameworks.jax.handler import MOST_ARRAYS, Request, Target, compiled_handler
+from gridgen.frameworks.jax.handler import MAX_ARRAYS, Request, Target, compiled_handler
 from gridgen.frameworks.jax.operations import Operation
 from gridgen.functions.arrays import configurations
 from gridgen.functions.types import Dtype
@@ -88,9 +88,9 @@ def _known_number(operation: Operation, dtype: Dtype) -> int:
     if number in _KEPT:
         return number
     shapes = [*record.inputs.values(), *record.outputs.values()]
-    if len(shapes) > MOST_ARRAYS:
+    if len(shapes) > MAX_ARRAYS:
         raise DeviceError(
-            f"{record.name} has {len(shapes)} arrays; XLA passes {MOST_ARRAYS} at most"
+            f"{record.name} has {len(shapes)} arrays; XLA passes {MAX_ARRAYS} at most"
         )
     code = ctypes.CDLL(str(library))
     places = {name: i for i, name in enumerate(record.inputs)}
@@ -108,7 +108,7 @@ def _known_number(operation: Operation, dtype: Dtype) -> int:
         is_double=dtype == "float64",
         most_threads=thread_count(),
         block=BLOCK,
-        share=LEAST_SHARE,
+        share=MIN_SHARE,
         tolerance=NORM_TOLERANCE,
         params=places["params"] if is_checked else -1,
         row_tolerance=TOLERANCE,

@@ -18,7 +18,7 @@ from gridgen.functions.types import Dtype
 from gridgen.template_root import static_text
 
 #: Maximum number of a call's arrays.
-MOST_ARRAYS = 48
+MAX_ARRAYS = 48
 
 _HEADER, _INTERFACE = "gridgen_xla.h", "xla_ffi_c_api.h"
 

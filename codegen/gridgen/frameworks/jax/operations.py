@@ -13,7 +13,7 @@ from gridgen.kernel import Kernel, KernelKey, Shape
 from gridgen.runtime.module.description import Module
 
 # Derivatives end with products of products.
-_MOST_PRODUCTS = 2
+_MAX_PRODUCTS = 2
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Operation:
         Raises:
             ModelError: no such kernel exists.
         """
-        if len(self.key.products) > _MOST_PRODUCTS:
+        if len(self.key.products) > _MAX_PRODUCTS:
             raise ModelError(
                 f"{self.module.description.name}: no {self.key.name}: derivatives of "
                 f"{self.key.function} end with the second"

@@ -31,7 +31,7 @@ from gridgen.functions.arrays import FEEDBACK, cotangent, tangent
 from gridgen.functions.calls import Request
 
 # Products of products are the last.
-_MOST = 2
+_MAX = 2
 # Functions whose derivatives read their results: accelerations, in place of joint torques, and the
 # states of a rollout.
 _READ_AGAIN = ("forward_dynamics", "rollout")
@@ -94,7 +94,7 @@ class Derivable(Operator):
         raise OptionError(f"{products} does not exist; {remedy}")
 
     def _has_product(self, kind: str) -> bool:
-        most = 1 if self.row.name == "rollout" else _MOST
+        most = 1 if self.row.name == "rollout" else _MAX
         return len(self.kinds) < most and (*self.kinds, kind) != ("jvp", "jvp")
 
 

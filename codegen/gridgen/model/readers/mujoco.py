@@ -79,7 +79,7 @@ NOT_TAKEN = {
 }
 """Counts of elements that apply forces, their names, and the flags that disable them."""
 
-MOST_LINKS = 100_000
+MAX_LINKS = 100_000
 """Maximum number of bodies of a model."""
 
 
@@ -178,8 +178,8 @@ class _Reader:
     def robot(self, most_bodies: float) -> tuple[Assembly, str]:
         """Return the links and joints of the robot, and its name."""
         check_body_count(self.made.source, self.model.njnt, most_bodies)
-        if self.model.nbody > MOST_LINKS:
-            advice = f"at most {MOST_LINKS} are supported: remove bodies of the environment"
+        if self.model.nbody > MAX_LINKS:
+            advice = f"at most {MAX_LINKS} are supported: remove bodies of the environment"
             raise self.refused("the model", f"has {self.model.nbody} bodies", advice)
         if self.model.nflex:
             raise self.refused("the model", "has flexes (deformable bodies)", "remove them")

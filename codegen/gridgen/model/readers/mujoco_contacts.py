@@ -15,7 +15,7 @@ from gridgen.model.description import Mesh, Shape, collision_shape, listing
 from gridgen.model.pose import Pose, apply, from_quaternion, vector3
 from gridgen.model.soft import (
     DEFAULT_SOFTNESS,
-    LEAST_FRICTION,
+    MIN_FRICTION,
     Contact,
     ContactModel,
     HeightField,
@@ -309,7 +309,7 @@ def _mixed(model: Any, mujoco: Any, a: int, b: int) -> dict[str, Any]:
 
 
 def _friction(given: Any) -> Any:
-    return tuple(np.maximum(given, LEAST_FRICTION).tolist())
+    return tuple(np.maximum(given, MIN_FRICTION).tolist())
 
 
 def _joint(model: Any, index: int) -> JointSoftness:

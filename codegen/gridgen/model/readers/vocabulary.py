@@ -74,7 +74,7 @@ Any other unknown attribute of an element without children causes a warning.
 _ABOUT_DYNAMICS = ("joint", "inertial", "mass", "inertia", "axis", "limit", "mimic", "dynamics")
 """Elements that extensions in their own namespace (Drake's) redefine."""
 
-MOST_UNKNOWN = 10_000
+MAX_UNKNOWN = 10_000
 """Maximum number of unknown names to check, which bounds the time for a hostile file."""
 
 _SYNONYMS = {
@@ -147,10 +147,10 @@ def label(element: etree._Element) -> str:
 
 
 class Search:
-    """Search for ignored content that may affect the dynamics, up to ``MOST_UNKNOWN`` names."""
+    """Search for ignored content that may affect the dynamics, up to ``MAX_UNKNOWN`` names."""
 
     def __init__(self) -> None:
-        self.left = MOST_UNKNOWN
+        self.left = MAX_UNKNOWN
 
     def children(
         self, element: etree._Element, kind: str, read: tuple[str, ...]

@@ -22,7 +22,7 @@ _MADE: dict[tuple[Any, ...], Array] = {}
 _NUMBERS: dict[tuple[Any, ...], Array] = {}
 # Bounds of both, for processes that load many robots, and callers that pass new numbers in every
 # call.
-_MOST_MADE, _MOST_NUMBERS = 4096, 256
+_MAX_MADE, _MAX_NUMBERS = 4096, 256
 
 
 def default(
@@ -44,7 +44,7 @@ def default(
     key = _place(q), q.dtype, name, shape, numbers
     made = _MADE.get(key)
     if made is None:
-        made = _kept(_MADE, _MOST_MADE, key, _numbers_of(name, shape, q, own), name, q)
+        made = _kept(_MADE, _MAX_MADE, key, _numbers_of(name, shape, q, own), name, q)
     return made
 
 
@@ -66,7 +66,7 @@ def number(
     made = _NUMBERS.get(key)
     if made is None:
         numbers = np.asarray(value, np.float64).reshape(shape)
-        made = _kept(_NUMBERS, _MOST_NUMBERS, key, numbers, name, q)
+        made = _kept(_NUMBERS, _MAX_NUMBERS, key, numbers, name, q)
     return made
 
 

@@ -23,7 +23,7 @@ ROLLOUT_PART_BYTES = 1 << 27
 #: The same on a GPU, where each chunk needs launches, and small batches are slow.
 GPU_PART_BYTES = 1 << 30
 #: Bytes of copies if the batch cannot be divided.
-MOST_BYTES = 1 << 26
+MAX_BYTES = 1 << 26
 # Chunks are multiples of SIMD packs and cache lines.
 _MULTIPLE = 64
 
@@ -130,7 +130,7 @@ def part_sizes(batch: Batch, part_bytes: int) -> PartSizes:
     """
     names, inputs, outputs, states, _ = batch
     per_state = sum(item.bytes_per_state(states) for item in (*inputs, *outputs))
-    most = max(MOST_BYTES, part_bytes)
+    most = max(MAX_BYTES, part_bytes)
     for output in outputs:
         for i in overlapping(output, inputs):
             if _is_state_by_state(output, inputs[i]):

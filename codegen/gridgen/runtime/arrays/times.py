@@ -16,7 +16,7 @@ from gridgen.naming import show_value
 from gridgen.runtime.arrays.layout import broadcast, spread
 
 # The largest count, beyond any practical value.
-_MOST = 2**31 - 1
+_MAX = 2**31 - 1
 
 
 def feedback_of(settings: RolloutSettings) -> dict[str, Array | None]:
@@ -94,12 +94,12 @@ def check_substeps(substeps: Any) -> None:
     """Raise unless a value is a number of steps."""
     if not _is_count(substeps):
         given = show_value(substeps)
-        raise OptionError(f"substeps is {given}; give a whole number from 1 to {_MOST}")
+        raise OptionError(f"substeps is {given}; give a whole number from 1 to {_MAX}")
 
 
 def _is_count(value: Any) -> bool:
     is_number = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    return is_number and 1 <= value <= _MOST
+    return is_number and 1 <= value <= _MAX
 
 
 class Inputs(NamedTuple):

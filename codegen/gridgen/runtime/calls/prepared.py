@@ -38,7 +38,7 @@ from gridgen.runtime.calls.compiled import Compiled, arguments_of
 from gridgen.runtime.module.description import RobotRecord
 
 # Calls that a robot caches; the cache is cleared beyond that.
-_MOST = 1024
+_MAX = 1024
 
 # Scalars for all states, which become arrays; other arguments that are not arrays are not cached.
 _SHARED = (float, SharedNumbers)
@@ -148,7 +148,7 @@ class PreparedCalls(dict[Key, Prepared]):
 
     def add(self, key: Key, prepared: Prepared) -> None:
         """Store a prepared call."""
-        if len(self) >= _MOST:
+        if len(self) >= _MAX:
             self.clear()
         self[key] = prepared
 

@@ -17,7 +17,7 @@ CAPTURED = 16
 _Key = TypeVar("_Key", bound=Hashable)
 
 # Seconds of a sample, and its most calls: enough for the timer's resolution.
-_SAMPLE, _MOST_CALLS = 0.5e-3, 512
+_SAMPLE, _MAX_CALLS = 0.5e-3, 512
 # Samples of each candidate; candidates alternate, and the minimum counts.
 _SAMPLES = 7
 
@@ -119,6 +119,6 @@ def _count(clock: Clock, call: Call) -> int:
     """Return the number of calls of a sample; the first call is not counted."""
     clock.elapsed(call, 1)
     count = 1
-    while count < _MOST_CALLS and clock.elapsed(call, count) < _SAMPLE:
+    while count < _MAX_CALLS and clock.elapsed(call, count) < _SAMPLE:
         count *= 2
     return count

@@ -22,9 +22,9 @@ CHOSEN = ("thread", "scan", "warp")
 BLOCKS = (WARP, 2 * WARP, LARGEST_BLOCK)
 #: Share of time that another than the default block size or method must save: less is within the
 #: error of predictions and measurements.
-LEAST_SAVED = 0.05
+MIN_SAVED = 0.05
 #: Batches up to this power of two have their own block sizes; larger ones share them.
-_MOST_ROUNDS = 24
+_MAX_ROUNDS = 24
 # Columns of an explanation.
 _WIDTH = 88
 _WORDS = {
@@ -154,7 +154,7 @@ class Planner:
         plain = self._module.kernels.by_name.get(kernel.key.plain.name, kernel)
         blocks: list[tuple[int, int]] = []
         is_usual = True
-        for rounds in range(_MOST_ROUNDS + 1):
+        for rounds in range(_MAX_ROUNDS + 1):
             batch = 1 << rounds
             best = _best(self._timed(plain, place, batch, dtype))
             is_usual &= best.is_usual
@@ -268,7 +268,7 @@ def _best(candidates: Iterable[Candidate]) -> Candidate:
     every = [one for one in every if one.is_measured] or [one for one in every if one.is_usual]
     usual = [one for one in every if one.is_usual and one.method == method] or every
     fastest, first = (min(some, key=_order) for some in (every, usual))
-    return fastest if _order(fastest) < (1 - LEAST_SAVED) * _order(first) else first
+    return fastest if _order(fastest) < (1 - MIN_SAVED) * _order(first) else first
 
 
 def _where(place: DeviceIdentity) -> str:
@@ -305,5 +305,5 @@ def _reason(
     if any(other.method != chosen.method for other in faster):
         parts.append("auto selects the most accurate method: request a faster one by name")
     if any(other.kernel == chosen.kernel for other in faster):
-        parts.append(f"another block size must save {100 * LEAST_SAVED:.0f} % or more")
+        parts.append(f"another block size must save {100 * MIN_SAVED:.0f} % or more")
     return "; ".join([*parts, *filter(None, [remark])]) + "."

@@ -15,7 +15,7 @@ from gridgen.functions.arrays import (
     OPEN,
     cotangent,
 )
-from gridgen.kernel import MOST_STAGED, Kernel, KernelKey, Shape
+from gridgen.kernel import MAX_STAGED, Kernel, KernelKey, Shape
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import number_literal
 from gridgen.schedules.rollout.schedule import excess_of
@@ -186,7 +186,7 @@ def plan_paths(kernel: Kernel) -> PathStaging:
         while steps * size < _TOGETHER:
             steps *= 2
         pitch = steps * size | 1
-        is_staged = name not in CONSTANT_IN_TIME and numbers + pitch <= MOST_STAGED
+        is_staged = name not in CONSTANT_IN_TIME and numbers + pitch <= MAX_STAGED
         together.append(steps * is_staged)
         numbers += pitch * is_staged
     return PathStaging(tuple(together), numbers)

@@ -13,7 +13,7 @@ from gridgen.schedules.team.plan import ScanPlan
 from gridgen.schedules.team.schedule import Teams, TeamSchedule
 
 #: Most entries of the largest array of one state: kernels use 32-bit indices.
-MOST_ENTRIES = 2**31 - 1
+MAX_ENTRIES = 2**31 - 1
 
 
 class ScanSchedule(TeamSchedule[ScanKernel]):
@@ -63,7 +63,7 @@ def scan_refusal(plan: ScanPlan, kernel: ScanKernel) -> str | None:
         if reason := of_free_joints(tree):
             return reason
         entries = 4 * len(tree.bodies) ** 3 if tree.has_mimic else tree.nv**3
-        if entries > MOST_ENTRIES:
+        if entries > MAX_ENTRIES:
             return (
                 f"{tree.nv} velocities have {tree.nv**3} second derivatives, more than a kernel "
                 "can index: use finite differences of inverse_dynamics_gradient"

@@ -22,7 +22,7 @@ Lists = tuple[tuple[int, ...], ...]
 #: multiprocessor.
 WARP_BLOCK = 128
 #: Most threads of a block that computes one state: leaves 128 registers for each.
-MOST_LANES = 512
+MAX_LANES = 512
 #: Shared memory that every GPU provides without opting in.
 SHARED_BYTES = 48 * 1024
 #: The same as a number of float64 values.
@@ -218,7 +218,7 @@ def plan_scan(tree: KinematicTree, *, threads: int | None = None) -> ScanPlan:
             f"{tree.source}: the robot has {bodies} bodies; the scan schedule supports at most "
             f'{most}: use schedule="thread"'
         )
-    return ScanPlan(tree, 0, threads or min(MOST_LANES, -(-bodies // WARP) * WARP))
+    return ScanPlan(tree, 0, threads or min(MAX_LANES, -(-bodies // WARP) * WARP))
 
 
 def inverted(table: tuple[int, ...], count: int) -> Lists:

@@ -16,7 +16,7 @@ from gridgen.kernel import LONGEST_PAIRED, Kernel, KernelKey
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import unique
 from gridgen.options import LONGEST_GPU_PROGRAM, LONGEST_PROGRAM
-from gridgen.schedules.thread.work import MOST_SHARED, is_longer
+from gridgen.schedules.thread.work import MAX_SHARED, is_longer
 from gridgen.symbolic.loops import trace_with_loops
 from gridgen.symbolic.loops.rows import RowScalars
 from gridgen.symbolic.order import ordered
@@ -103,7 +103,7 @@ def plan_programs(
         cpu = plan_lines(tree, function)
         return Programs(cpu, cpu)
     lines = None
-    if not is_longer(tree, function, MOST_SHARED * longest):
+    if not is_longer(tree, function, MAX_SHARED * longest):
         lines = plan_lines(tree, function)
     if lines is None or lines.instructions > longest:
         loops = plan_loops(tree, function)

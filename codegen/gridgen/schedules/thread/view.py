@@ -37,9 +37,9 @@ from gridgen.symbolic.tiles import Staging
 #: Most packs that each part of a long program computes before the next part: the instructions are
 #: fetched once for all of them. The data of all packs (arguments, results, values between parts)
 #: then leaves the first-level cache. Interleaving is slower where this data is large relative to
-#: the program's length (gradients), or exceeds ``MOST_VALUES`` values.
-MOST_PACKS = 4
-MOST_VALUES = 2560
+#: the program's length (gradients), or exceeds ``MAX_VALUES`` values.
+MAX_PACKS = 4
+MAX_VALUES = 2560
 INSTRUCTIONS_OF_VALUE = 8
 
 #: Instructions of the longest program that inlines the copies of results out of shared memory, and
@@ -47,11 +47,11 @@ INSTRUCTIONS_OF_VALUE = 8
 LONGEST_INLINE = 3_000
 
 #: Most tiles of a function's results with an inlined copy each: more tiles share one function.
-MOST_COPIES = 16
+MAX_COPIES = 16
 
 #: Numbers of a state that a GPU thread loads at once into registers when it reads arrays without a
 #: copy: a quarter of its registers.
-MOST_LOADED = 64
+MAX_LOADED = 64
 #: Instructions of the longest program that loads all its numbers from shared memory first: a longer
 #: one would have too few registers left.
 LONGEST_READ = 1000
@@ -316,7 +316,7 @@ def _row_traits(function: ThreadFunctionView, program: Program, staging: Staging
     """Yield definitions that the kernels of a GPU use."""
     is_short = program.instructions <= LONGEST_INLINE
     is_open = any(array.is_open for array in function.inputs)
-    is_few = sum(array.size for array in function.inputs) <= MOST_LOADED
+    is_few = sum(array.size for array in function.inputs) <= MAX_LOADED
     is_loaded = is_short and is_few and not is_open
     begins = braces(staging.inputs.get(array.name, -1) for array in function.inputs)
     rows = [staging.results[array.name] for array in function.outputs]
@@ -327,7 +327,7 @@ def _row_traits(function: ThreadFunctionView, program: Program, staging: Staging
     words = {
         "is_loaded": is_loaded,
         "is_read": is_loaded and program.instructions <= LONGEST_READ,
-        "is_apart": not is_short or len(tiles) > MOST_COPIES,
+        "is_apart": not is_short or len(tiles) > MAX_COPIES,
         "pairs": has_pairs(program),
     }
     if any(words.values()):
@@ -386,7 +386,7 @@ def _packs(
     values = arguments + sum(array.distinct for array in outputs) + split.stored + split.parked
     if INSTRUCTIONS_OF_VALUE * values > instructions:
         return 0
-    packs = min(MOST_PACKS, MOST_VALUES // values)
+    packs = min(MAX_PACKS, MAX_VALUES // values)
     return packs if packs > 1 else 0
 
 

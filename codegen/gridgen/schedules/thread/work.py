@@ -17,10 +17,10 @@ from gridgen.symbolic.scalars import FoldingScalars, LongProgramError
 
 #: Most counted operations for an instruction of straight-line code: programs of arms and legged
 #: robots have two or fewer.
-MOST_SHARED = 3
+MAX_SHARED = 3
 #: Limit of counting, reached after a third of a second. The programs of robots with hundreds of
 #: bodies have more operations, and no decision needs their exact count.
-MOST_COUNTED = MOST_SHARED * LONGEST_PROGRAM
+MAX_COUNTED = MAX_SHARED * LONGEST_PROGRAM
 #: Counts from here on are cached for other processes: shorter ones take less time than a file.
 MIN_CACHED = 2_000
 # Fractions of the counted operations that remain: straight-line code shares common subexpressions
@@ -52,7 +52,7 @@ def is_longer(tree: KinematicTree, function: str | KernelKey, most: int) -> bool
 
 
 def count_operations(
-    tree: KinematicTree, function: str | KernelKey, most: int = MOST_COUNTED
+    tree: KinematicTree, function: str | KernelKey, most: int = MAX_COUNTED
 ) -> int:
     """Count the operations of a function's program, as ``FoldingScalars`` does."""
     return sum(_counted(tree, function, most))

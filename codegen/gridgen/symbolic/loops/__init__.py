@@ -24,7 +24,7 @@ from gridgen.symbolic.memory import Entries, Memory, MemoryEntry
 from gridgen.symbolic.program import Array
 
 #: Attempts before failure: an algorithm makes a few dozen queries.
-_MOST_ATTEMPTS = 200
+_MAX_ATTEMPTS = 200
 
 
 def trace_with_loops(
@@ -42,7 +42,7 @@ def trace_with_loops(
         outputs:   the output arrays.
     """
     notes = Notes()
-    while notes.attempts < _MOST_ATTEMPTS:
+    while notes.attempts < _MAX_ATTEMPTS:
         notes.changed = False
         notes.attempts += 1
         scalars = LoopScalars(notes)
