@@ -168,7 +168,7 @@ def sources_of(case: Case, function: str) -> Sources:
 def library_of(case: Case, function: str, dtype: Dtype, cache: BuildCache) -> Path:
     """Return the library that the ``cpu`` backend makes of a function."""
     sources, name = sources_of(case, function), case.entry(function)
-    unit = translation_unit(sources.robot, name, dtype)
+    unit = translation_unit(sources.robot, name, dtype, "many")
     return shared_library(sources, f"{name} ({dtype})", unit, FLAGS, cache)
 
 

@@ -88,8 +88,8 @@ def test_a_search_of_one_state_too(urdf: Path) -> None:
     robot = gridgen.load(urdf, backend="cpu")
     q, tip = inputs(robot, "float32")[0], robot.frame_names[-1]
     poses = robot.forward_kinematics(q, tip)
-    solution = robot.inverse_kinematics(poses[3], tip, seeds=4)
-    every = robot.inverse_kinematics(poses, tip, seeds=4)
+    solution = robot.inverse_kinematics(poses[3], tip, num_starts=4)
+    every = robot.inverse_kinematics(poses, tip, num_starts=4)
     for x, y in ((solution.q, every.q), (solution.residual, every.residual)):
         np.testing.assert_array_equal(x, y[3])
 
