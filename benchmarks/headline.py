@@ -17,7 +17,7 @@ from pathlib import Path
 from time import process_time
 from typing import NamedTuple
 
-import contacts  # first: one thread, whatever is imported later
+import contacts  # first: it limits the threads of libraries that are imported later
 import ilqr
 import inverse_kinematics
 import native

@@ -545,7 +545,7 @@ class Robot(Declared, Drawn, Exported):
                 resolver.kernel_of_call(FUNCTIONS[name], like, backend, method, frame, reference),
                 like,
             )
-            for name in listed or resolver.offered_unasked()
+            for name in listed or resolver.offered_by_default()
             for like in (
                 np.broadcast_to(np.zeros((), one), (batch or 1, self.nq)) for one in dtypes
             )

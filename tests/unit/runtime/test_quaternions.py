@@ -202,7 +202,7 @@ def test_rounding_alone_is_left_as_it_is(robot: gridgen.Robot, dtype: str) -> No
 def test_threads_that_share_the_looking_find_every_state(
     monkeypatch: pytest.MonkeyPatch, threads: int, state: int
 ) -> None:
-    monkeypatch.setattr("gridgen.backends.cpu.backend._CHECK", 1.0)  # divide whatever comes
+    monkeypatch.setattr("gridgen.backends.cpu.backend._CHECK", 1.0)  # divide every batch
     backend = CpuBackend(threads=threads)
     monkeypatch.setattr("gridgen.runtime.calls.compiled.backend", lambda name: backend)
     robot = gridgen.load(URDF, floating_base=True, backend="cpu")

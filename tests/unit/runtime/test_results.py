@@ -300,7 +300,7 @@ def test_the_number_of_threads_does_not_show(
     threads: int,
     dtype: str,
 ) -> None:
-    monkeypatch.setattr("gridgen.backends.cpu.backend.MIN_SHARE", 1e-9)  # divide whatever comes
+    monkeypatch.setattr("gridgen.backends.cpu.backend.MIN_SHARE", 1e-9)  # divide every batch
     backend = CpuBackend(threads=threads)
     monkeypatch.setattr("gridgen.runtime.calls.compiled.backend", lambda name: backend)
     robot = gridgen.load(urdf, backend="cpu")

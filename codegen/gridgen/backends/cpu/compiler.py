@@ -112,7 +112,8 @@ def compiler_for(machine: Machine, cache: BuildCache) -> Compiler:
     if machine.is_this:
         return host_compiler(cache)
     path, named = os.environ.get("PATH", ""), _words(os.environ.get(COMPILER_VARIABLE, ""))
-    if named and (target := _run((*named, "-dumpmachine"), str(cache.folder))) is not None:
+    store = str(cache.folder / eviction.ZIG)
+    if named and (target := _run((*named, "-dumpmachine"), store)) is not None:
         first = machine.gnu.partition("-")[0]
         if first and target.stdout.startswith(first):
             if compiler := _identify(named, None, cache):

@@ -30,7 +30,7 @@ _LEVELS: Mapping[str, frozenset[str]] = {
 }
 #: The architecture of this processor.
 NATIVE = "native"
-# Flags of GCC and of Zig for the architectures of other families, of which code uses the base.
+# Flags of GCC and of Zig for the base architecture of other families.
 _BASES: Mapping[str, tuple[tuple[str, ...], str]] = {
     "armv8-a": (("-march=armv8-a",), "generic"),
     "armv7-a": (

@@ -218,9 +218,9 @@ class Resolver:
         """Return the fused functions that a user selects; see ``read_parts``."""
         known = self._description
         idents = dict(zip(known.frame_names, known.frame_idents, strict=True))
-        return read_parts(functions, idents, self._method_unasked)
+        return read_parts(functions, idents, self._default_method)
 
-    def _method_unasked(self, row: Function, schedule: str = "thread") -> str:
+    def _default_method(self, row: Function, schedule: str = "thread") -> str:
         """Return the default algorithm of a function with several."""
         if row.method_word != "method":
             return next(iter(row.methods))
@@ -303,17 +303,17 @@ class Resolver:
             return row, key_of(parts)
         check_choice("function", function, GENERATED)
         row = FUNCTIONS[function]
-        key = KernelKey(function, self._method_unasked(row, "auto"))
+        key = KernelKey(function, self._default_method(row, "auto"))
         if row.of_frame or (row.has_frames and frame is not None):
             key = self.key_of_frames(row, key, _hashable(frame), reference)
         return row, key
 
-    def offered_unasked(self) -> list[str]:
+    def offered_by_default(self) -> list[str]:
         """Return the robot's default functions, without those of a frame."""
         every = (FUNCTIONS[name] for name in GENERATED)
         rows = [row for row in every if row.is_default and not row.of_frame]
         refusals, has = self._module.kernels.refusals, self._module.kernels.has
-        keys = {row.name: KernelKey(row.name, self._method_unasked(row)) for row in rows}
+        keys = {row.name: KernelKey(row.name, self._default_method(row)) for row in rows}
         return [name for name, key in keys.items() if key.name not in refusals and has(key)]
 
     def kernel_of_call(
