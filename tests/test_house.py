@@ -131,7 +131,7 @@ NO_NAMES = {
     "runtime/module/files.py:is_shared": "names of files",
     "runtime/module/files.py:placed": "names of files",
     "schedules/thread/constants.py:_with_names": "statements",
-    "schedules/thread/work.py:_counted": "two numbers",
+    "schedules/thread/plan.py:_counted": "two numbers",
     "emit/views/library.py:_lines": "blanks of a line",
     "emit/views/library.py:declared": "a type",
     "modules.py:record_of": "the path of the URDF",

@@ -16,13 +16,12 @@ from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from gridgen import option_values as values
-from gridgen.equivalents import unknown_keyword
 from gridgen.errors import OptionError
 from gridgen.functions import FUNCTIONS, GENERATED, FunctionName
 from gridgen.functions.arrays import OPTIONAL_INPUTS
 from gridgen.functions.motion import INTEGRATORS
 from gridgen.functions.types import Integrator
-from gridgen.naming import ident, show, show_value, similar
+from gridgen.naming import ident, show, show_value, similar, unknown_keyword
 from gridgen.reserved import is_declared
 
 _LISTED = ", ".join(GENERATED)

@@ -7,9 +7,13 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextvars import copy_context
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
+
+from gridgen.progress import Progress, Step
 
 # The programs that run, by any thread; the lock is held until a started one is among them.
 _running: set[subprocess.Popen[str]] = set()
@@ -106,3 +110,41 @@ def _end(process: subprocess.Popen[str]) -> None:
         return
     with contextlib.suppress(OSError):  # all have ended
         os.killpg(process.pid, signal.SIGKILL)
+
+
+_Result = TypeVar("_Result")
+# Longest wait for a task before signals are handled [s].
+_INTERVAL = 0.5
+
+
+def side_by_side(
+    tasks: Mapping[str, Callable[[], _Result]],
+    progress: Progress,
+    jobs: int | None = None,
+) -> Iterator[_Result]:
+    """Run tasks in parallel and yield their results in order.
+
+    The first exception cancels all tasks that have not started.
+
+    Args:
+        tasks:    tasks by name.
+        progress: called with a message for each task.
+        jobs:     number of parallel tasks; the default is the number of cores of this process.
+    """
+    has_affinity = hasattr(os, "sched_getaffinity")
+    cores = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
+    with ended_by_termination(), ThreadPoolExecutor(jobs or cores, "gridgen-compile") as pool:
+        # Each task runs in this context: what it reports belongs to the task of the caller.
+        futures: dict[str, Future[_Result]] = {
+            name: pool.submit(copy_context().run, task) for name, task in tasks.items()
+        }
+        try:
+            for count, (name, future) in enumerate(futures.items(), 1):
+                progress(Step.of("compiling", name, count, len(tasks)))
+                # In turns: a signal just before a wait is handled only after it.
+                while not wait((future,), timeout=_INTERVAL).done:
+                    pass
+                yield future.result()
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise

@@ -14,7 +14,7 @@ from typing import Any
 
 from gridgen.dynamics.computation import Computation, FunctionComputation, Inputs
 from gridgen.functions import FUNCTIONS
-from gridgen.functions.steps import POSE
+from gridgen.functions.record import POSE
 from gridgen.kernel import KernelKey, Shape
 from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.rotations import logarithm_gradient, normalized, rotation_vector

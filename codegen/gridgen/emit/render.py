@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from gridgen.backends import Rows, Sources
-from gridgen.dynamics.arrays import array_shape
+from gridgen.dynamics.computation import array_shape
 from gridgen.emit.views.module import fused_view, method_views, signature_views
 from gridgen.functions.arrays import ARRAYS
 from gridgen.kernel import Kernel

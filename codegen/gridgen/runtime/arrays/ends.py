@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gridgen.errors import OptionError
-from gridgen.functions.steps import EXCESS, EXCESS_APART
+from gridgen.functions.record import EXCESS, EXCESS_APART
 from gridgen.kernel import KernelKey
 from gridgen.naming import show, show_value, similar
 from gridgen.runtime.module.description import RobotRecord

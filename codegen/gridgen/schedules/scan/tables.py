@@ -14,8 +14,7 @@ from gridgen.schedules.tables import (
     numbers_text,
     rows_text,
 )
-from gridgen.schedules.team.memory import pair_starts, pairs
-from gridgen.schedules.team.plan import ScanPlan
+from gridgen.schedules.team.plan import ScanPlan, pair_starts, pairs
 from gridgen.symbolic.joints import JOINT_TYPES
 from gridgen.symbolic.scalars import FloatScalars
 

@@ -11,8 +11,7 @@ from gridgen.kernel import Kernel
 from gridgen.schedules.scan.kernels import ScanKernel
 from gridgen.schedules.scan.tables import scan_tables, second_derivative_tables
 from gridgen.schedules.tables import TableView
-from gridgen.schedules.team.memory import array_starts, pair_starts
-from gridgen.schedules.team.plan import AT_ONCE, ScanPlan
+from gridgen.schedules.team.plan import AT_ONCE, ScanPlan, array_starts, pair_starts
 from gridgen.schedules.team.schedule import TeamKernel
 from gridgen.schedules.views import FunctionView, array_view
 

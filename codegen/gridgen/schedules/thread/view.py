@@ -13,7 +13,6 @@ from gridgen.schedules.tables import TableView, braces, called, definition, wrap
 from gridgen.schedules.thread.plan import Programs, has_pairs, plan_rows
 from gridgen.schedules.views import ArrayView, FunctionView, array_view
 from gridgen.symbolic.expr import Expr
-from gridgen.symbolic.fills import with_fills
 from gridgen.symbolic.memory import Case, Choose, Constants, Leave, Repeat, Walk, When
 from gridgen.symbolic.parts import (
     LONGEST_JOINED,
@@ -21,6 +20,7 @@ from gridgen.symbolic.parts import (
     ProgramPart,
     SplitProgram,
     split_program,
+    with_fills,
 )
 from gridgen.symbolic.printer import angle_lines, angles_of, block_lines
 from gridgen.symbolic.program import (
