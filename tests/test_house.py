@@ -126,7 +126,7 @@ NO_NAMES = {
     "dynamics/inverse_kinematics.py:shape": "names of arrays",
     "schedules/team/bodies.py:_names": "paths of a record's numbers",
     "rendering.py:render": "names of templates",
-    "emit/library.py:render_library": "names of files",
+    "emit/render.py:render_library": "names of files",
     "runtime/module/files.py:_flat": "names of files",
     "runtime/module/files.py:is_shared": "names of files",
     "runtime/module/files.py:placed": "names of files",

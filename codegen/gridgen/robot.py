@@ -51,11 +51,11 @@ from gridgen.runtime.calls.products import Products
 from gridgen.runtime.calls.resolved import Evaluation, Resolved
 from gridgen.runtime.calls.resolver import Resolver
 from gridgen.runtime.calls.search import solutions
+from gridgen.runtime.configurations import path_free
 from gridgen.runtime.exports import Drawn, Exported
 from gridgen.runtime.module.description import Keyframe, Module, register
 from gridgen.runtime.module.files import FolderModule
 from gridgen.runtime.module.warm_up import check_batch, warm_up
-from gridgen.runtime.paths import path_free
 from gridgen.runtime.planning.devices import place_named
 from gridgen.runtime.planning.planner import Plan
 from gridgen.runtime.planning.tune import BATCHES, Tuned, TunedDevice, TuneSelection, tune

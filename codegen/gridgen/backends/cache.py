@@ -295,8 +295,6 @@ def _is_there(entry: Path) -> bool:
 
 def _built(folder: Path, key: str, build: Callable[[Path], None]) -> Path:
     """Return an entry, built by this or by another thread or process."""
-    from gridgen.backends.cache import exclusively
-
     private_folder(folder)
     with exclusively(folder / f"{key}{_LOCK}"):
         if found := _find(folder, key):

@@ -11,22 +11,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from gridgen.backends import BackendName, backend, target_for
-from gridgen.commands.console import (
-    accept_any_alphabet,
-    printing,
-    progress_shown,
-    say,
-    warnings_as_lines,
-)
 from gridgen.commands.options import (
     BAD_INPUT,
     Parser,
+    accept_any_alphabet,
     add_dtypes,
     add_options,
     add_urdf,
     one_of,
     options_of,
+    printing,
+    progress_shown,
     robot_text,
+    say,
+    warnings_as_lines,
 )
 from gridgen.commands.summary import Summary
 from gridgen.errors import GridGenError, OptionError

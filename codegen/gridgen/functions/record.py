@@ -246,7 +246,7 @@ def _excess(algorithm: str, *inputs: str, refusals: tuple[str, ...] = ()) -> Met
         "Excess of a state over its bounds",
         ("q", "q_range", "base_range", *inputs),
         ("excess",),
-        Algorithm(f"ends.{algorithm}", source, refusals=refusals, in_loops=False),
+        Algorithm(f"trajectory_costs.{algorithm}", source, refusals=refusals, in_loops=False),
         is_called=False,
         solves=False,
     )

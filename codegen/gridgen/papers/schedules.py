@@ -165,7 +165,7 @@ class PipelineSchedule(PaperSchedule):
 
 def paper_work(plan: ScanPlan, row: ScanKernel) -> Work:
     """Return the work of a kernel of a paper, or of the scan schedule, per state or sample."""
-    from gridgen.schedules.scan.schedule import (  # traces operators
+    from gridgen.schedules.scan.work import (  # traces operators
         articulated_scans,
         masses,
         scan_work,

@@ -9,7 +9,7 @@ import pytest
 
 from gridgen.papers.schedules import paper_work
 from gridgen.schedules.cfa.plan import plan_cfa
-from gridgen.schedules.cfa.schedule import cfa_work
+from gridgen.schedules.cfa.work import cfa_work
 from gridgen.schedules.team.operations import lanes_of
 from gridgen.schedules.team.plan import plan_scan
 from helpers.scan import KERNELS, SCANS, tree_of

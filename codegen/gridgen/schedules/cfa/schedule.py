@@ -2,51 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
 from gridgen.dynamics.cfa import refusal
 from gridgen.kernel import Kernel, KernelKey, TeamLaunch, Work
-from gridgen.schedules.cfa.elimination import Update
 from gridgen.schedules.cfa.plan import CfaPlan, plan_cfa
 from gridgen.schedules.cfa.view import CfaFunctionView, cfa_function_view, cfa_view
-from gridgen.schedules.scan.kernels import SCAN_KERNELS
-from gridgen.schedules.scan.schedule import scan_work
 from gridgen.schedules.scan.view import scan_view
-from gridgen.schedules.team import operations as of
-from gridgen.schedules.team.operations import divided, each
 from gridgen.schedules.team.schedule import TeamKernel, Teams, TeamSchedule
-
-
-def cfa_work(plan: CfaPlan) -> Work:
-    """Return the work of the constraint-force algorithm, once refined (docs/cfa.md)."""
-    size, rounds = plan.size, plan.elimination.rounds
-    scan, couplings = plan.scan, plan.elimination.couplings
-    column = 2 * of.ACCELERATE + of.TO_ANCESTOR + of.TO_BODY
-    formed = size * column * (len(plan.elimination.order) + len(couplings))
-    factored = len(plan.elimination.order) * size**3 // 6 + len(couplings) * size**3 // 2
-    changed = sum(
-        _products(round_.diagonal) * size * size * (size + 1) // 2
-        + _products(round_.coupled) * size**3
-        for round_ in rounds
-    )
-    applied = size * size * (len(plan.elimination.order) + 2 * len(couplings))
-    accelerated = each(scan, of.TO_ANCESTOR + of.ACCELERATE + of.TO_BODY) + Work(0, 0, 1)
-    solved = divided(scan, applied, 2 * len(rounds)) + accelerated
-    return (
-        scan_work(scan, SCAN_KERNELS["bias_forces_scan"])
-        + divided(scan, formed, 1)
-        + divided(scan, factored + changed, 2 * len(rounds))
-        + solved
-        + solved
-        + accelerated
-    )
-
-
-def _products(updates: Iterable[Update]) -> int:
-    return sum(len(update.products) for update in updates)
-
 
 CFA_ROWS = (
     TeamKernel(
@@ -80,7 +45,7 @@ class CfaSchedule(TeamSchedule[TeamKernel]):
 
     def work(self, key: KernelKey) -> Work:
         """Return the work of a kernel per state; see ``Schedule``."""
-        from gridgen.schedules.cfa.schedule import cfa_work  # traces the operators of a body
+        from gridgen.schedules.cfa.work import cfa_work  # traces the operators of a body
 
         return cfa_work(self.plan)
 
