@@ -15,7 +15,7 @@ from fake_gpu.machine import Machine, Settings, start
 from fake_gpu.ptx.executable import PtxLibrary
 from fake_gpu.schedules import Schedule, late
 from gridgen import backends
-from gridgen.papers import hybrid
+from gridgen.papers import stream_task
 from gridgen.runtime.arrays import defaults, streaming
 
 
@@ -45,7 +45,7 @@ def installed(schedule: Schedule = late, capability: int = 91) -> Iterator[Machi
     own_defaults = mock.patch.dict(defaults._MADE, clear=True)
     own_numbers = mock.patch.dict(defaults._NUMBERS, clear=True)
     own_streams = mock.patch.dict(streaming._IDLE, clear=True)
-    own_driver = mock.patch.object(hybrid, "launch", launch_host_function)
+    own_driver = mock.patch.object(stream_task, "launch", launch_host_function)
     with own_modules, own_defaults, own_numbers, own_streams, own_driver:
         backends._create.cache_clear()
         machine = _machine()
