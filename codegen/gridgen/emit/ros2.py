@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from pathlib import PurePath
 from textwrap import wrap
 
 from gridgen.errors import ModelError, OptionError
@@ -14,8 +15,8 @@ from gridgen.rendering import render
 from gridgen.schedules.views import robot_view
 from gridgen.version import __version__
 
-#: Files of a module that its library consists of.
-_LIBRARY = (".h", ".hpp", ".cpp", ".cuh", ".cu", "CMakeLists.txt")
+#: Kinds of a module's files that its library consists of.
+_LIBRARY = {".h", ".hpp", ".cpp", ".cuh", ".cu", ".txt"}
 #: Packages of ROS that the controller includes.
 _DEPENDS = (
     *("controller_interface", "hardware_interface", "pluginlib", "rclcpp", "rclcpp_lifecycle"),
@@ -77,4 +78,6 @@ def ros2_package(
     }
     names = ("package.xml", "CMakeLists.txt", "plugin.xml", "README.md", *places)
     own = {places.get(name, name): render(f"ros2/{name}.jinja", view) for name in names}
-    return own | {f"{ident}/{n}": text for n, text in files.items() if n.endswith(_LIBRARY)}
+    return own | {
+        f"{ident}/{n}": text for n, text in files.items() if PurePath(n).suffix in _LIBRARY
+    }
