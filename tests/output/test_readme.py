@@ -77,7 +77,7 @@ def test_the_kernel(tmp_path):
 
     options = gridgen.GenerateOptions(output=tmp_path)
     folder = gridgen.generate(ROOT / "robots" / "arm7.urdf", options).folder
-    program = nvrtc.createProgram(block("cuda", page("howto/kernels.md")), "example.cu", (), ())
+    program = nvrtc.createProgram(block("cuda", page("cpp.md")), "example.cu", (), ())
     try:
         where = f"--include-path={folder}"
         nvrtc.compileProgram(program, ("--gpu-architecture=sm_80", "--std=c++17", where))
@@ -190,7 +190,7 @@ def test_names_in_other_libraries_exist():
 
 
 _COUNTED = re.findall(
-    r"^\| (\w+)(, floating)? \| ([\d |loops]+) \|$", page("results/programs.md"), re.MULTILINE
+    r"^\| (\w+)(, floating)? \| ([\d |loops]+) \|$", page("specialization.md"), re.MULTILINE
 )
 
 

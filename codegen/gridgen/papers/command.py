@@ -40,7 +40,7 @@ example:
   mpirun -n 3 python -m gridgen.papers robot.urdf trajectory.npz -o torques.npz
 
 trajectory.npz contains q, qd and qdd, (T, n) or (B, T, n); torques.npz contains tau. Every process
-reads both input files. See docs/pipeline.md.
+reads both input files. See docs/papers.md.
 """
 BLOCK = 256
 _FAILED = 1
