@@ -16,7 +16,7 @@ import pytest
 import gridgen
 from gridgen.commands import main as cli
 from gridgen.functions import FUNCTIONS, GENERATED
-from gridgen.functions.steps import STEPS
+from gridgen.functions.record import STEPS
 from gridgen.schedules.cfa.schedule import CFA_ROWS
 from gridgen.schedules.scan.kernels import SCAN_ROWS
 
