@@ -399,12 +399,12 @@ class RobotOptions:
     sensors: bool | str | os.PathLike[str] | Sequence[Mapping[str, Any]] = option(
         False,
         _sensors,
-        """sensors, whose numbers ``sensors`` returns: True for those of an MJCF file; or a dictionary
-        each, or the path of a JSON or YAML file with a list of them:
+        """sensors, whose numbers ``sensors`` returns: True for those of an MJCF file; or a
+        dictionary each, or the path of a JSON or YAML file with a list of them:
         ``{"kind": "imu", "link": "trunk"}`` (docs/howto/sensors.md).""",
         hash=False,
-        command="""sensors: a JSON or YAML file with a list of them; or ``true``, for those of an MJCF
-        file (docs/howto/sensors.md)""",
+        command="""sensors: a JSON or YAML file with a list of them; or ``true``, for those of an
+        MJCF file (docs/howto/sensors.md)""",
         metavar="FILE",
         read=lambda word: word == "true" or word,
     )

@@ -48,7 +48,8 @@ def sensors(state: State, tau: Numbers) -> list[Scalar]:
         tau: joint torques, without those of actuators.
     """
     observed = Observation(state.on_fixed_base.without("offset"), tau)
-    scalars, found = state.scalars, []
+    scalars = state.scalars
+    found: list[Scalar] = []
     for sensor in state.tree.sensors:
         scalars.begin("sensor", -1)
         values = _VALUES[sensor.kind](observed, sensor)

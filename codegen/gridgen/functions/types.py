@@ -289,7 +289,7 @@ class Soft(InGravity, Inertial, Controlled, Placed, total=False):
 
 
 class Sensed(Soft, Held, total=False):
-    """Those of sensors, some of which depend on accelerations.
+    """Those of sensors and of the accelerations that they measure.
 
     Attributes:
         joint_friction: as in ``Damped``.

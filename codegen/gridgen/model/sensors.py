@@ -215,7 +215,7 @@ class _Reader:
             made = replace(made, body=self._joint(where, entry, kind))
         if row.of == "actuator":
             made = replace(made, actuator=self._actuator(where, entry))
-        field = numbers_of(where, "magnetic", entry.get("magnetic", MAGNETIC), 3)
+        x, y, z = numbers_of(where, "magnetic", entry.get("magnetic", MAGNETIC), 3)
         name = entry.get("name", made.name)
         if not isinstance(name, str) or not name:
             raise OptionError(f"{where} has name {show_value(name)}; give a string")
@@ -223,12 +223,12 @@ class _Reader:
         made = replace(made, name=name, size=row.size, cutoff=cutoff, signs=signs)
         if signs:
             made = replace(made, at=self._at)
-        return replace(made, field=field) if kind == "magnetometer" else made
+        return replace(made, field=(x, y, z)) if kind == "magnetometer" else made
 
     def _named(self, where: str, entry: Mapping[str, Any], key: str, names: Collection[str]) -> str:
         name = entry.get(key)
         if not isinstance(name, str) or name not in names:
-            hint = suggestion(str(name), names)
+            hint = suggestion(str(name), names).removesuffix("?")
             raise _Unusable(f"its {key} is {show_value(name)}, which the robot lacks{hint}", _OTHER)
         return name
 
