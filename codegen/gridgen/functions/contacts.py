@@ -163,9 +163,9 @@ class ContactDynamics(Calls):
         out: Writable | None = None,
         **options: Unpack[Sensed],
     ) -> Array:
-        """Return the numbers of a robot's sensors, MuJoCo's ``sensordata`` (docs/howto/sensors.md).
+        """Return the numbers of a robot's sensors, MuJoCo's ``sensordata``.
 
-        ``sensor_slices`` has the place of each sensor. Sensors that depend on accelerations or on
+        ``sensor_slices`` has the place of each sensor (docs/howto/sensors.md). Sensors that depend on accelerations or on
         contact forces have those of ``contact_forward_dynamics`` for a robot with contacts, else
         those of ``step``. The base is at rest.
 
