@@ -29,9 +29,9 @@ from typing import Any
 
 import gridgen.options
 from gridgen.commands.options import flags_of, help_of
-from gridgen.equivalents import equivalents
 from gridgen.functions import FUNCTIONS, Declared, Function
 from gridgen.functions.arrays import ARRAYS, OPTIONAL_INPUTS
+from gridgen.naming import equivalents
 from gridgen.options import LEFT_OUT, rows
 from gridgen.robot import Robot
 

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from gridgen.functions import FUNCTIONS, GENERATED
-from gridgen.functions.steps import STEPS
+from gridgen.functions.record import STEPS
 
 TESTS = Path(__file__).parents[1]
 #: Functions by the test that judges them; those of ``unit/dynamics`` unless a folder is named.

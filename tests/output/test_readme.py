@@ -16,7 +16,7 @@ import gridgen
 from gridgen.commands import main as cli
 from gridgen.dynamics.functions import refusal
 from gridgen.functions import FUNCTIONS, GENERATED
-from gridgen.functions.steps import STEPS
+from gridgen.functions.record import STEPS
 from gridgen.kernel import KernelKey
 from gridgen.schedules.cfa.schedule import CFA_ROWS
 from gridgen.schedules.scan.kernels import SCAN_ROWS
@@ -77,7 +77,7 @@ def test_the_kernel(tmp_path):
 
     options = gridgen.GenerateOptions(output=tmp_path)
     folder = gridgen.generate(ROOT / "robots" / "arm7.urdf", options).folder
-    program = nvrtc.createProgram(block("cuda", page("howto/kernels.md")), "example.cu", (), ())
+    program = nvrtc.createProgram(block("cuda", page("cpp.md")), "example.cu", (), ())
     try:
         where = f"--include-path={folder}"
         nvrtc.compileProgram(program, ("--gpu-architecture=sm_80", "--std=c++17", where))
@@ -190,7 +190,7 @@ def test_names_in_other_libraries_exist():
 
 
 _COUNTED = re.findall(
-    r"^\| (\w+)(, floating)? \| ([\d |loops]+) \|$", page("results/programs.md"), re.MULTILINE
+    r"^\| (\w+)(, floating)? \| ([\d |loops]+) \|$", page("specialization.md"), re.MULTILINE
 )
 
 

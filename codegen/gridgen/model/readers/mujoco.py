@@ -40,7 +40,6 @@ from gridgen.model.pose import (
 from gridgen.model.readers.assembly import Assembly
 from gridgen.model.readers.document import Document
 from gridgen.model.readers.limited import run_limited
-from gridgen.model.readers.mujoco_actuators import JOINT, JOINT_IN_PARENT, read_actuators
 from gridgen.model.readers.mujoco_contacts import (
     MESH,
     is_disabled,
@@ -50,7 +49,7 @@ from gridgen.model.readers.mujoco_contacts import (
     solref_of,
     uncovered,
 )
-from gridgen.model.readers.mujoco_fields import used
+from gridgen.model.readers.mujoco_fields import JOINT, JOINT_IN_PARENT, read_actuators, used
 from gridgen.model.readers.mujoco_sensors import read_sensors
 from gridgen.model.readers.optional import library, require
 from gridgen.model.validation import check_body_count

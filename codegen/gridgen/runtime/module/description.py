@@ -1,10 +1,11 @@
-"""Records of a robot and of its module: the content of ``model.json``."""
+"""Records of a robot and its module (``model.json``), and the registry of robots."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import math
+import weakref
 from collections.abc import Mapping
 from dataclasses import asdict, astuple, dataclass, field, fields
 from functools import cached_property
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridgen.backends import Rows, Sources
+from gridgen.errors import ModelError
 from gridgen.kernel import Kernel, Work
 from gridgen.runtime.configurations import ConfigurationSpace, configuration_space
 from gridgen.runtime.module.kernels import Kernels
@@ -208,3 +210,30 @@ class Module(Protocol):
 
     def work(self, kernel: Kernel) -> Work:
         """Return the work of a kernel per state."""
+
+
+_living: weakref.WeakSet[Any] = weakref.WeakSet()
+_found: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
+
+
+def register(robot: Any) -> None:
+    """Register a robot by its handle, as long as it exists."""
+    _living.add(robot)
+
+
+def robot_of(handle: str) -> Any:
+    """Return a registered robot.
+
+    Raises:
+        ModelError: no robot has this handle.
+    """
+    robot = _found.get(handle)
+    if robot is None:
+        robot = next((one for one in list(_living) if one.handle == handle), None)
+        if robot is None:
+            raise ModelError(
+                f"no robot {handle} is loaded, which this graph calls: load it with the options "
+                "of the graph's robot, and hold a reference to it"
+            )
+        _found[handle] = robot
+    return robot
