@@ -165,9 +165,8 @@ class ContactDynamics(Calls):
     ) -> Array:
         """Return the numbers of a robot's sensors, MuJoCo's ``sensordata``.
 
-        ``sensor_slices`` has the place of each sensor (docs/howto/sensors.md). Sensors that depend on accelerations or on
-        contact forces have those of ``contact_forward_dynamics`` for a robot with contacts, else
-        those of ``step``. The base is at rest.
+        ``sensor_slices`` has the place of each sensor (docs/howto/sensors.md). The accelerations
+        and contact forces are those of ``step`` at its start. The base is at rest.
 
         Args:
             q:       joint positions   (B, nq)  [rad or m]
