@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -233,6 +234,21 @@ class Robot(Declared, Drawn, Exported):
     def actuator_names(self) -> tuple[str, ...]:
         """Names of the actuators, in the order of ``ctrl``."""
         return self._description.actuator_names
+
+    @property
+    def sensor_names(self) -> tuple[str, ...]:
+        """Names of the sensors, in the order of their numbers."""
+        return tuple(name for name, _ in self._description.sensors)
+
+    @property
+    def sensor_slices(self) -> dict[str, slice]:
+        """Place of each sensor's numbers in the results of ``sensors``, by name."""
+        sizes = [size for _, size in self._description.sensors]
+        ends = itertools.accumulate(sizes)
+        return {
+            name: slice(end - size, end)
+            for name, size, end in zip(self.sensor_names, sizes, ends, strict=True)
+        }
 
     @property
     def sphere_links(self) -> tuple[str, ...]:
