@@ -19,7 +19,7 @@ STAGES = (
     "reserved",
     "naming",
     "progress",
-    "collector",
+    "garbage_collection",
     "kernel",
     "functions",
     "option_values",

@@ -18,14 +18,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gridgen.backends.cpu.units import LIBRARY_FLAGS
-from gridgen.collector import collected_rarely
 from gridgen.dynamics.functions import frame_idents, fused_keys, search_keys
 from gridgen.errors import ModelError, OptionError
 from gridgen.functions import FUNCTIONS
 from gridgen.functions.arrays import OPEN
 from gridgen.functions.types import BackendChoice
+from gridgen.garbage_collection import collected_rarely
 from gridgen.kernel import Kernel, KernelKey
-from gridgen.model.oddities import noted
+from gridgen.model.diagnostics import noted
 from gridgen.model.readers import read_robot
 from gridgen.model.tree import KinematicTree, build_tree
 from gridgen.model.validation import check_body_count
@@ -154,7 +154,7 @@ def make_module(
     schedules = Schedules(tree)
     fused = fused_keys(tree, options.fuse)
     searches = search_keys(tree, options.inverse_kinematics)
-    wanted = KernelSelection(
+    requested = KernelSelection(
         options.choices,
         options.frames,
         options.inputs,
@@ -165,8 +165,8 @@ def make_module(
         options.integrators or DEFAULT_INTEGRATORS,
         searches,
     )
-    kernels, refused = schedules.select(wanted)
-    _check_requests(schedules, options, wanted, kernels)
+    kernels, refused = schedules.select(requested)
+    _check_requests(schedules, options, requested, kernels)
     _check_names(kernels, refused, fused)
     if reasons := [refused[key.name] for key in searches if key.name in refused]:
         raise ModelError(f"inverse_kinematics: no {reasons[0]}")
@@ -218,12 +218,12 @@ def make_module(
 def _check_requests(
     schedules: Schedules,
     options: GenerateOptions,
-    wanted: KernelSelection,
+    requested: KernelSelection,
     kernels: Sequence[Kernel],
 ) -> None:
     """Raise unless each function, integrator and input that the options name has a kernel."""
     keys, idents = [kernel.key for kernel in kernels], frame_idents(schedules.tree)
-    alone = replace(wanted, fused=(), searches=())
+    alone = replace(requested, fused=(), searches=())
     # A request, whether it has a kernel, and the selection whose refusals explain why not.
     requests: list[tuple[str, bool, KernelSelection]] = []
     for function in options.functions:

@@ -129,5 +129,5 @@ def _over_time(
         fits = len(own) <= len(lead) and all(extent in (1, most) for extent, most in pairs)
         if fits and state == shape:
             return xp.broadcast_to(array, (*lead, *shape))
-    wanted = ", ".join(map(str, (*lead, *shape)))
-    raise ShapeError(f"{name} has shape {there}; with tau as given it needs ({wanted})")
+    expected = ", ".join(map(str, (*lead, *shape)))
+    raise ShapeError(f"{name} has shape {there}; with tau as given it needs ({expected})")

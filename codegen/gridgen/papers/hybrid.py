@@ -106,8 +106,8 @@ class Hybrid(PaperCalls):
         from concurrent.futures import ThreadPoolExecutor  # its import would slow module starts
 
         evaluate, carried = self.evaluator.evaluate, self.kernels.find(INERTIAS)
-        with ThreadPoolExecutor(1) as beside:
-            efforts = beside.submit(evaluate, Resolved(bias, _inputs(bias, arrays), teams))
+        with ThreadPoolExecutor(1) as background:
+            efforts = background.submit(evaluate, Resolved(bias, _inputs(bias, arrays), teams))
             inertias = evaluate(Resolved(carried, _inputs(carried, arrays), _HOST.name))
             return {"h": efforts.result(), "articulated": inertias}
 

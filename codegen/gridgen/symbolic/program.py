@@ -66,7 +66,7 @@ class SineCosine:
 
 
 @dataclass(frozen=True)
-class Asked:
+class QueryResults:
     """The results of a query."""
 
     names: tuple[str, ...]
@@ -149,7 +149,7 @@ class Declare:
 AnyStatement: TypeAlias = (
     Statement
     | SineCosine
-    | Asked
+    | QueryResults
     | Store
     | Fill
     | Keep
@@ -182,7 +182,7 @@ class Block:
 class ScheduledStatement(NamedTuple):
     """A statement with its dependencies."""
 
-    statement: Statement | SineCosine | Asked | Store | Fill  #: the statement.
+    statement: Statement | SineCosine | QueryResults | Store | Fill  #: the statement.
     block: Block  #: block of the statement.
     reads: tuple[str, ...]  #: names of its operands.
     defines: tuple[str, ...]  #: names of its results.
@@ -526,7 +526,7 @@ def _place_statements(
                     for k, name in enumerate(node.value.results)
                 ]
             )
-            blocks[node.block].statements.append(Asked(tuple(found), node))
+            blocks[node.block].statements.append(QueryResults(tuple(found), node))
         if node.index not in variables or node.op in ("part", "query"):
             continue
         if node.op in ("sin", "cos"):

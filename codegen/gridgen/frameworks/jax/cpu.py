@@ -69,8 +69,8 @@ class _Kernel(ctypes.Structure):
 
 
 # The handler reads them for the life of the process.
-_KEPT: dict[int, tuple[Any, ...]] = {}
-keep(_KEPT)
+_STORED: dict[int, tuple[Any, ...]] = {}
+keep(_STORED)
 
 
 def _attributes(request: Request) -> dict[str, Any]:
@@ -90,7 +90,7 @@ def _known_number(operation: Operation, dtype: Dtype) -> int:
     parameters = module.description.parameters
     is_checked = parameters.are_checked and "params" in record.inputs
     number = _number(library, f"{prefix}{'_checked' if is_checked else ''}")
-    if number in _KEPT:
+    if number in _STORED:
         return number
     shapes = [*record.inputs.values(), *record.outputs.values()]
     if len(shapes) > MAX_ARRAYS:
@@ -123,14 +123,14 @@ def _known_number(operation: Operation, dtype: Dtype) -> int:
     )
     numbers, turns = _words(map(math.prod, shapes)), _words((*quaternions, -1))
     kernel.numbers, kernel.quaternions = map(ctypes.addressof, (numbers, turns))
-    kept: list[Any] = [code, kernel, numbers, turns]
+    stored: list[Any] = [code, kernel, numbers, turns]
     if is_checked:
         own = np.ascontiguousarray(parameters.own["params"])
         names = [name.encode("ascii", "backslashreplace") for name in parameters.names]
         links = (ctypes.c_char_p * len(names))(*names)
         kernel.rows, kernel.own_rows, kernel.links = len(own), own.ctypes.data, _address(links)
-        kept += own, links
-    _KEPT[number] = tuple(kept)
+        stored += own, links
+    _STORED[number] = tuple(stored)
     _handler().gridgen_add(ctypes.byref(kernel))
     return number
 

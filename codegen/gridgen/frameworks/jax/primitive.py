@@ -37,8 +37,8 @@ def call(operation: Operation, *operands: Any) -> list[Any]:
 
 def lead_of(operation: Operation, shapes: Sequence[Shape]) -> Shape:
     """Return the leading axes of operands of these shapes."""
-    wanted = operation.inputs.values()
-    leads = [shape[: len(shape) - len(own)] for shape, own in zip(shapes, wanted, strict=True)]
+    expected = operation.inputs.values()
+    leads = [shape[: len(shape) - len(own)] for shape, own in zip(shapes, expected, strict=True)]
     return max(leads, key=len, default=())
 
 

@@ -118,7 +118,7 @@ def run_in_place(run: Run, batch: Batch) -> None:
 class PartSizes(NamedTuple):
     """The division of a batch into chunks."""
 
-    wanted: int  #: states of a chunk.
+    requested: int  #: states of a chunk.
     least: int  #: minimum when memory is short.
 
 
@@ -163,7 +163,7 @@ def in_parts(
     Raises:
         MemoryError: there is not enough memory for the smallest chunk.
     """
-    begin, rows = 0, sizes.wanted
+    begin, rows = 0, sizes.requested
     while begin < batch:
         end = min(begin + rows, batch)
         try:

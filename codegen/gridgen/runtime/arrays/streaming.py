@@ -50,7 +50,7 @@ def run_streamed(run: Run, batch: Batch) -> None:
     sizes = part_sizes(batch, batch.part_bytes or PART_BYTES)
     device = cupy.cuda.runtime.getDevice()
     idle = _IDLE.setdefault((device, failures(device)), [])
-    count = min(LANES, -(-batch.states // sizes.wanted))
+    count = min(LANES, -(-batch.states // sizes.requested))
     lanes = [_Lane(cupy, idle.pop() if idle else None) for _ in range(count)]
     order, streams = cycle(lanes), [lane.stream for lane in lanes]
     wait = type(streams[0]).synchronize

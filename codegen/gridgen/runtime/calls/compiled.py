@@ -54,23 +54,23 @@ def workspace(team: TeamLaunch, batch: int, like: Any) -> Scratch:
     numbers, block = team.workspace_numbers, team.states_per_block
     if not numbers:
         return Scratch(max(batch, 1), (0, 0, 0), None)
-    wanted = min(max(batch, 1), max(_SCRATCH_BYTES // (numbers * like.dtype.itemsize), _TEAMS))
+    requested = min(max(batch, 1), max(_SCRATCH_BYTES // (numbers * like.dtype.itemsize), _TEAMS))
 
     def rows(blocks: int) -> Array:
         return _made((blocks * block, numbers), like)
 
-    array = _as_far_as_there_is_room(rows, -(-wanted // block), 1)
+    array = _as_far_as_there_is_room(rows, -(-requested // block), 1)
     return Scratch(len(array), (address(array), numbers, 1), array)
 
 
 def loop_room(numbers: int, batch: int, like: Any) -> Scratch:
     """Return scratch memory for a kernel's loops: numbers of neighboring states are adjacent."""
-    wanted = min(max(batch, 1), max(_SCRATCH_BYTES // (numbers * like.dtype.itemsize), WARP))
+    requested = min(max(batch, 1), max(_SCRATCH_BYTES // (numbers * like.dtype.itemsize), WARP))
 
     def columns(states: int) -> Array:
         return _made((numbers, states), like)
 
-    array = _as_far_as_there_is_room(columns, wanted, WARP)
+    array = _as_far_as_there_is_room(columns, requested, WARP)
     states = array.shape[1]
     return Scratch(states, (address(array), 1, states), array)
 
@@ -79,7 +79,7 @@ def _made(shape: Shape, like: Any) -> Array:
     return adopt(empty(shape, like), "scratch memory")
 
 
-def _as_far_as_there_is_room(make: Callable[[int], Array], wanted: int, least: int) -> Array:
+def _as_far_as_there_is_room(make: Callable[[int], Array], requested: int, least: int) -> Array:
     """Allocate memory for a number of states or blocks, or fewer if memory is short.
 
     Raises:
@@ -87,11 +87,11 @@ def _as_far_as_there_is_room(make: Callable[[int], Array], wanted: int, least: i
     """
     while True:
         try:
-            return make(wanted)
+            return make(requested)
         except MemoryError:
-            if wanted <= least:
+            if requested <= least:
                 raise
-            wanted = max(wanted // 2, least)
+            requested = max(requested // 2, least)
 
 
 def chunks(

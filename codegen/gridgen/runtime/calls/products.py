@@ -111,8 +111,8 @@ class Products:
         bars = by_name("cotangents", function, cotangents, given)
         known |= _fitted(resolved, bars, given)
         kernel = self._serving(of, "vjp", by)
-        wanted = [[*kernel.outputs].index(cotangent(name)) for name in by]
-        if len(wanted) == len(kernel.outputs):
+        requested = [[*kernel.outputs].index(cotangent(name)) for name in by]
+        if len(requested) == len(kernel.outputs):
             return self._evaluated(kernel, resolved, known, results, resolved.out)
         shapes = {cotangent(name): of.inputs[name] for name in by}
         room = None
@@ -120,7 +120,7 @@ class Products:
             lead = self._lead(kernel.inputs, known)
             room = _room(resolved, results_given(resolved.out), shapes, lead)
         found = self._evaluated(kernel, resolved, known, results)
-        chosen = [found[place] for place in wanted]
+        chosen = [found[place] for place in requested]
         if room is None:
             return _alone(chosen)
         room.fill(chosen)
@@ -253,14 +253,14 @@ class Products:
         self, kernel: Kernel, resolved: Resolved, known: dict[str, Any], results: Any
     ) -> dict[str, Any]:
         """Return the inputs of a product's kernel; compute results among them when necessary."""
-        if wanted := [name for name in resolved.kernel.outputs if name in kernel.inputs]:
+        if requested := [name for name in resolved.kernel.outputs if name in kernel.inputs]:
             if results is None:
                 plain = replace(resolved, inputs=dict(resolved.inputs), out=None)
                 results = self._evaluator.evaluate(plain)
             listed = by_name(
                 "results", resolved.kernel.key.function, results, resolved.kernel.outputs
             )
-            known = {**known, **{name: listed[name] for name in wanted}}
+            known = {**known, **{name: listed[name] for name in requested}}
         return {name: known[name] for name in kernel.inputs}
 
     def _lead(self, shapes: Mapping[str, Shape], known: Mapping[str, Any]) -> tuple[int, ...]:

@@ -257,12 +257,12 @@ class Resolver:
         states = shape[0] if len(shape) == 2 else math.prod(shape[:-1])
         rounds = max(states - 1, 0).bit_length()
         device = str(getattr(q, "device", None))
-        wanted = (row.name, method, backend, type(q), device, getattr(q, "dtype", None), rounds)
+        requested = (row.name, method, backend, type(q), device, getattr(q, "dtype", None), rounds)
         try:
-            return self._planned_before[wanted]
+            return self._planned_before[requested]
         except (KeyError, TypeError):  # the first call; or a list instead of a name
             found = self._planned_anew(row, method, q, backend, 1 << rounds)
-            self._planned_before[wanted] = found
+            self._planned_before[requested] = found
             return found
 
     def _chooses_on_host(self) -> bool:

@@ -47,8 +47,8 @@ class Room:
         self, out: Sequence[Any], shapes: Mapping[str, Shape], lead: Shape, first: Array, name: str
     ) -> None:
         self._given, self._first, q = out, first, adopt(first, name)
-        wanted = {result: (*lead, *shape) for result, shape in shapes.items()}
-        self._arrays = result_arrays(out[0] if len(out) == len(wanted) == 1 else out, wanted, q)
+        expected = {result: (*lead, *shape) for result, shape in shapes.items()}
+        self._arrays = result_arrays(out[0] if len(out) == len(expected) == 1 else out, expected, q)
 
     def meets(self, read: Mapping[str, Any]) -> bool:
         """Return whether one of the arrays shares memory with the inputs of kernels."""
@@ -143,13 +143,14 @@ class RolloutPullbacks:
     def _path(self, back: Call, name: str, value: Any, moments: int | None) -> Operand:
         """Return an array shaped like a result of the rollout; ``None`` is zero."""
         shape, q = back.kernel.inputs[name], back.q
-        wanted = (*back.lead, *(() if moments is None else (moments,)), *shape)
+        expected = (*back.lead, *(() if moments is None else (moments,)), *shape)
         if value is None:
-            value = namespace(q).broadcast_to(default(name, shape, q), wanted)
+            value = namespace(q).broadcast_to(default(name, shape, q), expected)
         array = adopted(self._description, name, shape, value, q, "q0")
-        if array.shape != wanted:
+        if array.shape != expected:
             raise ShapeError(
-                f"{name} has shape {array.shape}; with these tau and store_every it needs {wanted}"
+                f"{name} has shape {array.shape}; with these tau and store_every it needs "
+                f"{expected}"
             )
         if len(back.lead) > 1 and not are_one(array, len(back.lead)):
             array = namespace(array).array(array, order="C")

@@ -212,13 +212,13 @@ class Module(Protocol):
         """Return the work of a kernel per state."""
 
 
-_living: weakref.WeakSet[Any] = weakref.WeakSet()
+_robots: weakref.WeakSet[Any] = weakref.WeakSet()
 _found: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
 
 
 def register(robot: Any) -> None:
     """Register a robot by its handle, as long as it exists."""
-    _living.add(robot)
+    _robots.add(robot)
 
 
 def robot_of(handle: str) -> Any:
@@ -229,7 +229,7 @@ def robot_of(handle: str) -> Any:
     """
     robot = _found.get(handle)
     if robot is None:
-        robot = next((one for one in list(_living) if one.handle == handle), None)
+        robot = next((one for one in list(_robots) if one.handle == handle), None)
         if robot is None:
             raise ModelError(
                 f"no robot {handle} is loaded, which this graph calls: load it with the options "

@@ -264,12 +264,12 @@ class _Reversal:
         tape = self._tapes.get(tuple(walks))
         if tape is None:
             count = math.prod(walk.domain for walk in walks)
-            tape = Memory(self._tracer.fresh("turns_kept"), count)
+            tape = Memory(self._tracer.fresh("turns_stored"), count)
             self._tapes[tuple(walks)] = tape
             self._tracer.loops.room.append(tape)
         if node.index not in self._tape_leaves:
             leaf = self._tape_leaves[node.index] = tape.width
-            with self._tracer.beside(node):
+            with self._tracer.at_node(node):
                 self._tracer.write(tape, index, leaf, node)
         return self._tracer.read(tape, index, self._tape_leaves[node.index])
 

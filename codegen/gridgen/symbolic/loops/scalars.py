@@ -105,7 +105,7 @@ class LoopScalars(MemoryScalars):
     def _memory_name(self, symbol: str, key: Key) -> str:
         if key in self.notes.results:
             return self.notes.results[key]
-        return self.fresh(f"{symbol}_kept")
+        return self.fresh(f"{symbol}_stored")
 
     def _ordinal(self, key: Key) -> int:
         self._ordinals[key] = self._ordinals.get(key, 0) + 1
@@ -233,7 +233,7 @@ class LoopScalars(MemoryScalars):
                 self._walks.pop()
 
     @contextmanager
-    def beside(self, node: Expr) -> Iterator[None]:
+    def at_node(self, node: Expr) -> Iterator[None]:
         """Insert new nodes into the block and scope of a node."""
         graph = self.graph
         place = graph.block, graph.scope
