@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gridgen.model.pose import IDENTITY, Pose, from_quaternion, to_rpy, vector3
-from gridgen.model.sensors import KINDS
+from gridgen.model.sensors import KINDS, SHAPES
 from gridgen.naming import show
 
 BALL, FREE = 1, 0
@@ -67,9 +67,15 @@ class _Reader:
         if kind == "magnetometer":
             entry["magnetic"] = tuple(model.opt.magnetic.tolist())
         of, observed = KINDS[kind].of, int(model.sensor_objid[index])
-        if of == "subtree":
+        if kind == "touch":
+            shape = (
+                self._mujoco.mjtGeom(int(model.site_type[observed])).name.rpartition("_")[2].lower()
+            )
+            size = model.site_size[observed, : SHAPES[shape]].tolist()
+            entry |= {"shape": shape, "size": tuple(size)}
+        if kind.startswith("subtree"):
             return entry | {"link": self._links[observed]}
-        if of in ("joint", "ball"):
+        if of in ("joint", "ball", "limit"):
             return entry | {"joint": self._joints[observed]}
         if of == "actuator":
             return entry | {"actuator": model.actuator(observed).name or f"actuator{observed}"}
@@ -78,7 +84,7 @@ class _Reader:
             ("link", model.sensor_objtype, model.sensor_objid),
             ("to", model.sensor_reftype, model.sensor_refid),
         ):
-            if of != "link" or (key == "to" and int(ids[index]) < 0):
+            if of not in ("link", "subtree") or (key == "to" and int(ids[index]) < 0):
                 continue
             place = self._place(int(kinds[index]), int(ids[index]))
             if isinstance(place, str):
