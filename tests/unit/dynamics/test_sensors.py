@@ -98,7 +98,7 @@ LEG = """
     <body pos="0 0 -0.28" euler="0.1 0.2 0">
       <geom type="{shape}" size="0.04 0.03 0.05" mass="0.1" contype="0" condim="{condim}"/>
       <site name="foot{k}" type="{site}" size="0.06 0.05 0.04" pos="0 0.01 -0.01" euler="0 0.7 0"/>
-      <site name="far{k}" type="{site}" size="0.05 0.04 0.03" pos="0.03 0 -0.06" euler="0 0.2 1"/>
+      <site name="far{k}" type="{site}" size="0.05 0.04 0.03" pos="0.03 0 -0.06" euler="0 0 1"/>
     </body></body></body>
 """
 LEG_SENSORS = """
@@ -234,7 +234,7 @@ def test_contact_forces_have_mujocos_numbers(cone: str) -> None:
     assert_allclose(found, wanted, rtol=1e-9, atol=1e-8)
     first = model.sensor_adr[model.sensor_type == int(mujoco.mjtSensor.mjSENS_TOUCH)]
     touched = np.count_nonzero(found[:, first], axis=0)
-    assert np.all((touched > 0) & (touched < len(found))[1:])
+    assert np.all(((touched > 0) & (touched < len(found)))[1:])
 
 
 def test_calls_derivatives_and_rollouts() -> None:
