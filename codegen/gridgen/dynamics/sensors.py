@@ -422,6 +422,15 @@ def _touch(seen: Observation, sensor: Sensor) -> list[Scalar]:
     return [total]
 
 
+def _contact(seen: Observation, sensor: Sensor) -> list[Scalar]:
+    """Return the number of points of a contact that touch."""
+    one, zero = map(seen.state.scalars.constant, (1.0, 0.0))
+    total = zero
+    for distance in seen.held.distances(sensor.contact):
+        total = total + seen.state.scalars.select(distance, one, zero)
+    return [total]
+
+
 def _limit(value: Callable[[Observation, Row, Sequence[Scalar]], Scalar]) -> Any:
     """Return the numbers of the limits of a joint; zero for one that is not near."""
 
@@ -486,6 +495,7 @@ _VALUES: Mapping[str, Callable[[Observation, Sensor], Sequence[Scalar]]] = {
     "subtreelinvel": _subtreelinvel,
     "subtreeangmom": _subtreeangmom,
     "touch": _touch,
+    "contact": _contact,
     "force": _force,
     "torque": _torque,
     "jointlimitpos": _limit(lambda seen, row, force: row.distance),

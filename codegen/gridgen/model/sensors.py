@@ -28,7 +28,8 @@ class SensorKind:
     Attributes:
         size: count of its numbers.
         of:   what it observes: ``link``, ``subtree`` (of a link), ``joint`` (with one velocity),
-              ``ball`` (a ball joint), ``limit`` (of a joint of either), ``actuator``, or nothing.
+              ``ball`` (a ball joint), ``limit`` (of a joint of either),
+              ``actuator``, ``contact``, or nothing.
         has_reference: whether ``to`` names the frame in which it is expressed.
         is_cut: whether ``cutoff`` limits its numbers; not those of rotations and directions.
         accelerates: whether it depends on accelerations.
@@ -79,6 +80,7 @@ KINDS: Mapping[str, SensorKind] = {
     "subtreelinvel": _OF_SUBTREE,
     "subtreeangmom": _OF_SUBTREE,
     "touch": SensorKind(1, "link", accelerates=True, touches=True, is_positive=True),
+    "contact": SensorKind(1, "contact", touches=True, is_cut=False),
     "force": _WRENCH,
     "torque": _WRENCH,
     "jointlimitpos": _LIMIT,
@@ -99,6 +101,7 @@ _FIELDS = {
     "ball": ("joint",),
     "limit": ("joint",),
     "actuator": ("actuator",),
+    "contact": ("contact",),
     "": (),
 }
 _REFERENCE = ("to", "to_offset", "to_rpy")
@@ -251,6 +254,9 @@ class _Reader:
             made = replace(made, to=self._frame(where, entry, "to", "to_offset", "to_rpy"))
         if row.of in ("joint", "ball", "limit"):
             made = replace(made, body=self._joint(where, entry, kind))
+        if row.of == "contact":
+            names = [one.name for one in self._contact_model.contacts]
+            made = replace(made, contact=names.index(self._named(where, entry, "contact", names)))
         if row.of == "actuator":
             made = replace(made, actuator=self._actuator(where, entry))
         x, y, z = numbers_of(where, "magnetic", entry.get("magnetic", MAGNETIC), 3)

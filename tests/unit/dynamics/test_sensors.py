@@ -78,11 +78,11 @@ LEGS = """
 <mujoco>
   <compiler angle="radian"/>
   <option tolerance="0" iterations="500" cone="{cone}"/>
-  <worldbody><geom type="plane" size="3 3 1"/>
+  <worldbody><geom name="floor" type="plane" size="3 3 1"/>
     <body pos="0 0 0.35"><freejoint/>
       <geom type="box" size="0.2 0.1 0.05" mass="3" contype="0" conaffinity="0"/>
       <site name="imu"/>{legs}</body>
-    <body name="ball" pos="0 0 0.12"><freejoint/><geom size="0.1" mass="0.5"/>
+    <body name="ball" pos="0 0 0.12"><freejoint/><geom name="ball" size="0.1" mass="0.5"/>
       <site name="ball" size="0.12"/></body>
   </worldbody>
   <sensor><touch site="ball"/><force site="imu"/><torque site="imu"/>{sensors}</sensor>
@@ -96,7 +96,8 @@ LEG = """
     <joint axis="0 1 0" range="-0.4 0.3" name="knee{k}" damping="0.1"/>
     <geom type="capsule" fromto="0 0 0 0 0 -0.25" size="0.03" mass="0.2" contype="0"/>
     <body pos="0 0 -0.28" euler="0.1 0.2 0">
-      <geom type="{shape}" size="0.04 0.03 0.05" mass="0.1" contype="0" condim="{condim}"/>
+      <geom name="foot{k}" type="{shape}" size="0.04 0.03 0.05" mass="0.1" contype="0"
+            condim="{condim}"/>
       <site name="foot{k}" type="{site}" size="0.06 0.05 0.04" pos="0 0.01 -0.01" euler="0 0.7 0"/>
       <site name="far{k}" type="{site}" size="0.05 0.04 0.03" pos="0.03 0 -0.06" euler="0 0 1"/>
     </body></body></body>
@@ -105,6 +106,7 @@ LEG_SENSORS = """
 <touch site="foot{k}"/><touch site="far{k}" cutoff="30"/><force site="foot{k}"/>
 <torque site="foot{k}"/><force site="hip{k}"/><torque site="hip{k}"/>
 <jointlimitpos joint="hip{k}"/><jointlimitvel joint="knee{k}"/><jointlimitfrc joint="knee{k}"/>
+<contact geom1="foot{k}" geom2="{other}" num="1" reduce="mindist" data="found"/>
 """
 #: Shape of a foot, of its sites, and dimensions of its contact forces.
 FEET = ("sphere", "sphere", 3), ("sphere", "capsule", 4), ("capsule", "box", 6)
@@ -211,7 +213,9 @@ def test_contact_forces_have_mujocos_numbers(cone: str) -> None:
         )
         for k, (shape, site, condim) in enumerate(FEET)
     )
-    sensors = "".join(LEG_SENSORS.format(k=k) for k in range(len(FEET)))
+    sensors = "".join(
+        LEG_SENSORS.format(k=k, other="ball" if k % 2 else "floor") for k in range(len(FEET))
+    )
     model = mujoco.MjModel.from_xml_string(LEGS.format(cone=cone, legs=legs, sensors=sensors))
     rng = np.random.default_rng(2)
     q, qd = np.tile(model.qpos0, (12, 1)), rng.normal(size=(12, model.nv))

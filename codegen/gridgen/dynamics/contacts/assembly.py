@@ -411,6 +411,11 @@ class SoftConstraints:
             D = D * scalars.constant(0.5 * model.impratio) / (sliding * sliding)
         return offsets, Cone([D], friction, None)
 
+    def distances(self, number: int) -> list[Scalar]:
+        """Return how far the points of a contact are from acting, of those with rows."""
+        pairs = zip(self.points, self._shares, strict=True)
+        return [point.distance for point, own in pairs if own == number]
+
     def pressed(self, forces: Sequence[Sequence[Scalar]]) -> Iterator[Pressed]:
         """Yield the points of all contacts that have rows, with their forces in the base.
 
