@@ -44,6 +44,9 @@ from numerics.test_random_robots import examples
 EXACT = {"float64": 1e-12, "float32": 2e-5}
 SOLVES = ("mass_matrix_inverse", "forward_dynamics")
 GRADIENT = "inverse_dynamics_gradient_warp_f_ext_base_motion"
+ABA = "forward_dynamics_aba_warp_f_ext_base_motion"
+#: The kernels of robots with mimic joints.
+MIMICKING = tuple(function for function in EACH_WARP_KERNEL if function != ABA)
 ALL = {"joint_dynamics": True, "armature": 0.1}
 FLOATING = {"floating_base": True}
 JOINTED = tuple(kind for kind in KINDS if kind != "floating")
@@ -76,8 +79,9 @@ def check_run(tree, function, *, dtype="float64", batch=2):
 @pytest.mark.parametrize(
     ("name", "options", "function"),
     [
-        *(("gripper", ALL | FLOATING, function) for function in EACH_WARP_KERNEL),
-        *(("screws", ALL, function) for function in EACH_WARP_KERNEL[::3]),
+        *(("gripper", ALL | FLOATING, function) for function in MIMICKING),
+        *(("screws", ALL, function) for function in (*EACH_WARP_KERNEL[::3], ABA)),
+        ("quadruped", ALL | FLOATING, ABA),
         *rarely(
             *(
                 (name, options, function)
@@ -148,6 +152,7 @@ def test_results_do_not_depend_on_the_batch():
     ("name", "options", "function"),
     [
         ("two_link", ALL, "forward_dynamics_gradient_warp"),
+        ("cart_pole", ALL, "forward_dynamics_aba_warp"),
         *rarely(
             *(("quadruped", FLOATING, function) for function in EACH_WARP_KERNEL),
             *(("tree 40", {}, function) for function in EACH_WARP_KERNEL),
@@ -204,6 +209,7 @@ def test_nvrtc_compiles_them_with_few_spills(arch, dtype, function):
     ("name", "options", "function", "sanitize"),
     [
         ("two_link", ALL, "forward_dynamics_gradient_warp", "thread"),
+        ("cart_pole", ALL, "forward_dynamics_aba_warp", "thread"),
         *rarely(
             *(
                 (name, options, function, sanitize)
@@ -212,7 +218,7 @@ def test_nvrtc_compiles_them_with_few_spills(arch, dtype, function):
                     ("tree 40", {}),
                     ("gripper", ALL | FLOATING),
                 )
-                for function in EACH_WARP_KERNEL
+                for function in (MIMICKING if name == "gripper" else EACH_WARP_KERNEL)
                 for sanitize in ("thread", "address,undefined")
             )
         ),

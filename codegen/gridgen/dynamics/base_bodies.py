@@ -20,7 +20,7 @@ from gridgen.dynamics.friction import loss_of
 from gridgen.dynamics.mass import Mass
 from gridgen.dynamics.mass_rates import MassRates, flat, read_mass, wrench_at
 from gridgen.dynamics.motion_derivatives import add_wrenches, rotated_wrench
-from gridgen.dynamics.origins import groups_of, one_group
+from gridgen.dynamics.origins import Groups, groups_of, one_group, single_groups
 from gridgen.dynamics.state import Numbers, State, placement
 from gridgen.model.tree import Body, KinematicTree
 from gridgen.symbolic.lanes import LaneOperations, Sums, Tile
@@ -93,12 +93,12 @@ class Bodies:
     Args:
         state: the state, over ``LaneOperations``.
         qdd:   joint accelerations, nv scalars; ``None`` for zero.
-        is_accurate: whether limbs have origins of their own, see ``gridgen.dynamics.origins``.
-                     Axes, motions, masses and wrenches are at these origins, in the base's axes.
+        groups: the bodies that share an origin, see ``gridgen.dynamics.origins``; all by default.
+                Axes, motions, masses and wrenches are at these origins, in the base's axes.
     """
 
     def __init__(
-        self, state: State, qdd: Numbers | None = None, *, is_accurate: bool = False
+        self, state: State, qdd: Numbers | None = None, *, groups: Groups | None = None
     ) -> None:
         lanes = state.scalars
         assert isinstance(lanes, LaneOperations)
@@ -108,9 +108,22 @@ class Bodies:
         self.joints = self.tree.bodies[self.base is not None :]
         lanes.begin("placement of each body in the base", -1)
         self.E, self.place = self._placements()
-        groups_for = groups_of(self.tree, lanes.parents) if is_accurate else None
-        self.groups = groups_for or one_group(lanes.parents)
+        self.groups = groups or one_group(lanes.parents)
         self.origins = self._origins()
+
+    @classmethod
+    def of_limbs(cls, state: State) -> Bodies:
+        """Return the bodies in groups, for algorithms with composite bodies."""
+        lanes = state.scalars
+        assert isinstance(lanes, LaneOperations)
+        return cls(state, groups=groups_of(state.tree, lanes.parents))
+
+    @classmethod
+    def alone(cls, state: State) -> Bodies:
+        """Return the bodies with an origin each, that of their joint."""
+        lanes = state.scalars
+        assert isinstance(lanes, LaneOperations)
+        return cls(state, groups=single_groups(lanes.parents))
 
     # -- constants and inputs -----------------------------------------------------------------
 
@@ -147,13 +160,19 @@ class Bodies:
         return _pose(lanes.outward("pose", flat(*own_E, own_r), _composed))
 
     def _origins(self) -> list[Vector]:
-        """Return the origins of each lane's groups, from that of its item to group 0."""
+        """Return the origins of each lane's groups, from that of its item to group 0.
+
+        Without groups of several bodies, return those of the item and of its parent.
+        """
         lanes, zero = self.lanes, self.lanes.constant(0.0)
         if self.groups.hops == 1:
             return [(zero, zero, zero)]
         lanes.begin("origins of the limbs", -1)
         shared = lanes.publish("origin", self.place)
         lanes.meet()
+        if self.groups.are_single:
+            x, y, z = shared.of(lanes.index([0, *self.groups.parents[1:]]))
+            return [self.place, (x, y, z)]
         found = []
         for hop in range(self.groups.hops):
             items = self.groups.origins_at(hop)
@@ -164,6 +183,9 @@ class Bodies:
     @cached_property
     def r(self) -> Vector:
         """The place of each body, from its group's origin."""
+        if self.groups.are_single:
+            zero = self.lanes.constant(0.0)
+            return zero, zero, zero
         return sub(self.place, self.origins[0])
 
     def moved(self, motion: Motion) -> Motion:

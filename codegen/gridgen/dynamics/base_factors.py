@@ -214,7 +214,7 @@ def _right(bodies: Bodies, sums: Sums, wrench: Wrench, first: int) -> Area:
 
 def forward_dynamics(state: State, tau: Numbers) -> None:
     """Write the joint accelerations ``qdd``; see ``gridgen.dynamics.crba``."""
-    bodies = Bodies(state, is_accurate=True)
+    bodies = Bodies.of_limbs(state)
     lanes = bodies.lanes
     sums = bodies.composite(bodies.mass, bodies.wrench())
     own = sums.own()
@@ -229,7 +229,7 @@ def forward_dynamics(state: State, tau: Numbers) -> None:
 
 def mass_matrix_inverse(state: State) -> None:
     """Write the inverse of the mass matrix, ``Minv``; see ``gridgen.dynamics.minverse``."""
-    bodies = Bodies(state, is_accurate=True)
+    bodies = Bodies.of_limbs(state)
     lanes, nv = bodies.lanes, state.tree.nv
     sums = bodies.composite(bodies.mass)
     lever = read_mass(sums.own()).wrench(*bodies.axis)
@@ -244,7 +244,7 @@ def mass_matrix_inverse(state: State) -> None:
 
 def forward_dynamics_gradient(state: State, tau: Numbers) -> None:
     """Write ``dqdd_dq``, ``dqdd_dqd``, ``dqdd_dtau``; see ``gridgen.dynamics.derivatives``."""
-    bodies = Bodies(state, is_accurate=True)
+    bodies = Bodies.of_limbs(state)
     lanes, nv, axes = bodies.lanes, state.tree.nv, bodies.axes
     sums = bodies.composite(MassRates.of(bodies.mass, bodies.velocity, bodies.wrench()))
     total = MassRates.read(sums.own())

@@ -38,7 +38,7 @@ def bias_forces(state: State) -> None:
 
 def mass_matrix(state: State, *, is_shared: bool) -> None:
     """Write the mass matrix ``M``; see ``gridgen.dynamics.crba``."""
-    bodies = Bodies(state, is_accurate=True)
+    bodies = Bodies.of_limbs(state)
     lanes = bodies.lanes
     sums = bodies.composite(bodies.mass)
     lanes.begin("wrenches of the joints' unit accelerations", -1)

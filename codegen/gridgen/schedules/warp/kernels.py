@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gridgen.dynamics import base_factors, base_frame
+from gridgen.dynamics import base_articulated, base_factors, base_frame
 from gridgen.kernel import KernelKey
 from gridgen.schedules.team.schedule import TeamKernel, by_name
 
@@ -32,6 +32,11 @@ WARP_ROWS = (
     _warp(base_frame.bias_forces, f"Newton-Euler in the frame of the base, {_PAGE}"),
     _warp(base_frame.mass_matrix, f"composite rigid bodies in the frame of the base, {_PAGE}"),
     _warp(base_frame.inverse_dynamics_gradient, "Singh, Russell and Wensing 2022"),
+    _warp(
+        base_articulated.forward_dynamics,
+        f"articulated bodies in the frame of the base, {_PAGE}",
+        "aba",
+    ),
     _warp(
         base_factors.forward_dynamics,
         f"mass matrix and its factorization in the frame of the base, {_PAGE}",
