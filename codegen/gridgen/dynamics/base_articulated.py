@@ -32,21 +32,16 @@ def forward_dynamics(state: State, tau: Numbers) -> None:
         lanes.write("qdd", bodies.floating, lanes.chosen(of_base))
 
 
-def accelerations(
-    bodies: Bodies, tau: Numbers, damping_step: Scalar | None = None
-) -> tuple[Scalar, list[Scalar]]:
-    """Return the acceleration of each lane's joint, and that of the base over its bias motion.
+def accelerations(bodies: Bodies, tau: Numbers) -> tuple[Scalar, list[Scalar]]:
+    """Return the acceleration of each lane's joint, and six of a floating base.
 
     Args:
-        bodies:       the bodies.
-        tau:          joint torques, nv scalars.
-        damping_step: as of ``aba.forward_dynamics_aba``.
+        bodies: the bodies, with an origin each.
+        tau:    joint torques, nv scalars.
     """
     lanes, axis, zero = bodies.lanes, bodies.axis, bodies.lanes.constant(0.0)
-    armature = bodies.own("armature", bodies.owned)
-    if damping_step is not None:
-        armature = armature + damping_step * bodies.own("damping", bodies.owned)
-    torque = lanes.read("tau", [-1 if j is None else j for j in bodies.owned])
+    armature = bodies.armature(bodies.owned)
+    torque = lanes.read("tau", bodies.owned)
     torque = torque - bodies.losses(loss_of, bodies.owned)
     bias = bodies.wrench()
     lanes.begin("articulated bodies: levels from the tips", -1)
@@ -69,7 +64,7 @@ def accelerations(
     start = [zero] * 6
     if bodies.base is not None:
         lanes.begin("acceleration of the base", -1)
-        start = _of_base(bodies, lanes.sums_of_root(sent), tau, damping_step)
+        start = _of_base(bodies, lanes.sums_of_root(sent), tau)
     lanes.begin("accelerations: levels from the base", -1)
 
     def step(above: list[Scalar]) -> list[Scalar]:
@@ -82,13 +77,11 @@ def accelerations(
     return lanes.from_root("acceleration", [*start, zero], step)[6], list(start)
 
 
-def _of_base(
-    bodies: Bodies, sums: list[Scalar], tau: Numbers, damping_step: Scalar | None
-) -> list[Scalar]:
+def _of_base(bodies: Bodies, sums: list[Scalar], tau: Numbers) -> list[Scalar]:
     """Return the acceleration of a floating base, for the sums of the articulated bodies."""
     state = bodies.state
     assert bodies.base is not None
-    armature, _ = free_armature(state, bodies.base, damping_step)
+    armature, _ = free_armature(state, bodies.base, bodies.damping_step)
     right = []
     for j, force in zip(bodies.floating, sums[_INERTIA:], strict=True):
         loss = joint_loss(state, j)

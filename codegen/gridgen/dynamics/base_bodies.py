@@ -93,16 +93,23 @@ class Bodies:
     Args:
         state: the state, over ``LaneOperations``.
         qdd:   joint accelerations, nv scalars; ``None`` for zero.
+        damping_step: time step of implicit damping; see ``aba.forward_dynamics_aba``.
         groups: the bodies that share an origin, see ``gridgen.dynamics.origins``; all by default.
                 Axes, motions, masses and wrenches are at these origins, in the base's axes.
     """
 
     def __init__(
-        self, state: State, qdd: Numbers | None = None, *, groups: Groups | None = None
+        self,
+        state: State,
+        qdd: Numbers | None = None,
+        damping_step: Scalar | None = None,
+        *,
+        groups: Groups | None = None,
     ) -> None:
         lanes = state.scalars
         assert isinstance(lanes, LaneOperations)
         self.state, self.lanes, self.qdd = state, lanes, qdd
+        self.damping_step = damping_step
         self.tree = state.tree
         self.base = self.tree.bodies[0] if floats(self.tree) else None
         self.joints = self.tree.bodies[self.base is not None :]
@@ -112,18 +119,18 @@ class Bodies:
         self.origins = self._origins()
 
     @classmethod
-    def of_limbs(cls, state: State) -> Bodies:
+    def of_limbs(cls, state: State, damping_step: Scalar | None = None) -> Bodies:
         """Return the bodies in groups, for algorithms with composite bodies."""
         lanes = state.scalars
         assert isinstance(lanes, LaneOperations)
-        return cls(state, groups=groups_of(state.tree, lanes.parents))
+        return cls(state, None, damping_step, groups=groups_of(state.tree, lanes.parents))
 
     @classmethod
-    def alone(cls, state: State) -> Bodies:
+    def alone(cls, state: State, damping_step: Scalar | None = None) -> Bodies:
         """Return the bodies with an origin each, that of their joint."""
         lanes = state.scalars
         assert isinstance(lanes, LaneOperations)
-        return cls(state, groups=single_groups(lanes.parents))
+        return cls(state, None, damping_step, groups=single_groups(lanes.parents))
 
     # -- constants and inputs -----------------------------------------------------------------
 
@@ -142,12 +149,12 @@ class Bodies:
 
     def rates(self, array: str) -> Scalar:
         """Return the velocity (or acceleration) of each joint."""
-        rate = self.lanes.read(array, [-1, *(body.v_index for body in self.joints)])
+        rate = self.lanes.read(array, [None, *(body.v_index for body in self.joints)])
         return self.each(lambda body: body.multiplier) * rate if self.tree.has_mimic else rate
 
     def _placements(self) -> tuple[Matrix, Vector]:
         lanes = self.lanes
-        q = lanes.read("q", [-1, *(body.q_index for body in self.joints)])
+        q = lanes.read("q", [None, *(body.q_index for body in self.joints)])
         if self.tree.has_mimic:
             q = self.each(lambda b: b.multiplier) * q + self.each(lambda b: b.offset, 0.0)
         s, c = lanes.sincos(self.turns * q)
@@ -259,13 +266,14 @@ class Bodies:
         V, A = self.carrier
         if self.base is None:
             return V, A
-        own = split(self._base_entries(self.state.qd))
+        own = split(self.of_floating(self.state.qd))
         A = add_wrenches(A, carried(V, own))
         if self.qdd is not None:
-            A = add_wrenches(A, split(self._base_entries(self.qdd)))
+            A = add_wrenches(A, split(self.of_floating(self.qdd)))
         return add_wrenches(V, own), A
 
-    def _base_entries(self, values: Numbers) -> Numbers:
+    def of_floating(self, values: Numbers) -> Numbers:
+        """Return the entries of a floating base."""
         assert self.base is not None
         return values[self.base.v_index : self.base.v_index + 6]
 
@@ -316,7 +324,7 @@ class Bodies:
         given = [
             self.lanes.read(
                 "f_ext",
-                [k if first else -1, *(6 * (i + first) + k for i in range(len(self.joints)))],
+                [k if first else None, *(6 * (i + first) + k for i in range(len(self.joints)))],
             )
             for k in range(6)
         ]
@@ -356,6 +364,11 @@ class Bodies:
         return [None, *(None if body.mimics else body.v_index for body in self.joints)]
 
     @cached_property
+    def places(self) -> list[int | None]:
+        """The position of each item; none for the base and for mimic joints."""
+        return [None, *(None if body.mimics else body.q_index for body in self.joints)]
+
+    @cached_property
     def floating(self) -> list[int]:
         """The velocities of a floating base."""
         assert self.base is not None
@@ -363,22 +376,29 @@ class Bodies:
 
     def losses(self, form: Callable[..., Scalar], velocities: Sequence[int | None]) -> Scalar:
         """Return damping and friction of some velocities, or their derivatives."""
-        rate = self.lanes.read("qd", [-1 if j is None else j for j in velocities])
+        rate = self.lanes.read("qd", velocities)
         own = [self.own(name, velocities) for name in ("damping", "joint_friction")]
         return form(rate, *own, self.tree.options.friction_width, self.lanes)
 
     def own(self, name: str, velocities: Sequence[int | None]) -> Scalar:
         """Return a parameter of some velocities, one in each lane."""
         if name in self.state.given:
-            return self.lanes.read(name, [-1 if j is None else j for j in velocities])
+            return self.lanes.read(name, velocities)
         values = getattr(self.tree, name)
         return self.lanes.numbers([0.0 if j is None else values[j] for j in velocities])
+
+    def armature(self, velocities: Sequence[int | None]) -> Scalar:
+        """Return the armatures of some velocities, with what implicit damping adds."""
+        own = self.own("armature", velocities)
+        if self.damping_step is None:
+            return own
+        return own + self.damping_step * self.own("damping", velocities)
 
     def write_torques(self, velocities: Sequence[int | None], tau: Scalar) -> None:
         """Write some joint torques, with losses and the torques of armatures."""
         tau = tau + self.losses(loss_of, velocities)
         if self.qdd is not None:
-            rate = self.lanes.read("qdd", [-1 if j is None else j for j in velocities])
+            rate = self.lanes.read("qdd", velocities)
             tau = tau + self.own("armature", velocities) * rate
         self.lanes.write("tau", velocities, tau)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from itertools import groupby
@@ -140,9 +140,9 @@ class LaneOperations(ABC):
         words += [f"lane < {last + 1}"] * (last + 1 < self.width)
         return " && ".join(words)
 
-    def read(self, array: str, indices: Sequence[int]) -> Scalar:
-        """Return an element of an input array for each item; zero for the index -1."""
-        return self._first_leaf(self._of_some(array, [i if i >= 0 else None for i in indices]))
+    def read(self, array: str, indices: Sequence[int | None]) -> Scalar:
+        """Return an element of an input array for each item; zero where there is none."""
+        return self._first_leaf(self._of_some(array, indices))
 
     def _of_some(self, array: str, indices: Sequence[int | None]) -> str:
         """Return the text of an element for each item; zero where there is none."""
@@ -177,10 +177,11 @@ class LaneOperations(ABC):
         self._fences += 1
         self.line(self._barrier)
 
-    def touch(self, tile: Tile) -> None:
-        """Note that the present phase reads a matrix."""
-        if tile.area:
-            tile.area.last = self._phase
+    def touch(self, used: Tile | Area) -> None:
+        """Note that the present phase reads a matrix or an array."""
+        area = used.area if isinstance(used, Tile) else used
+        if area:
+            area.last = self._phase
 
     @contextmanager
     def some(self, items: Sequence[bool]) -> Iterator[None]:
@@ -319,7 +320,7 @@ class LaneOperations(ABC):
                     self._write(f"{area.name}[{place}]", sums[item])
 
     def _components(self, count: int) -> AbstractContextManager[None]:
-        """Enter a loop over the components of records, of which each lane has some."""
+        """Enter a loop over the components of records; each lane has some."""
         rounds = -(-count // self.width)
         header = f"if (const int component = lane; component < {count}) {{"
         if rounds > 1:
@@ -564,14 +565,20 @@ class LaneOperations(ABC):
             yield names
 
     def write_column(
-        self, column: str, count: int, arrays: Sequence[str], values: Sequence[Scalar]
+        self, column: str, arrays: Mapping[str, int], values: Sequence[Scalar]
     ) -> None:
-        """Write a column of matrices side by side, if there is such a column."""
-        size = len(values)
-        condition = f"{column} < {count}" + f" && {self._valid}" * bool(self._valid)
+        """Write a column of matrices side by side, if there is such a column.
+
+        Args:
+            column: its index.
+            arrays: the matrices, and their numbers of columns.
+            values: its entries.
+        """
+        condition = f"{column} < {sum(arrays.values())}" + f" && {self._valid}" * bool(self._valid)
         with self.where(f"if ({condition}) {{"):
+            widths = ", ".join(map(str, arrays.values()))
             listed = ", ".join(arrays)
-            self.line(f"auto place = gridgen::column<{size}>({column}, {listed});")
+            self.line(f"auto place = gridgen::column<{widths}>({column}, {listed});")
             for value in values:
                 self._write("place.next()", value)
 
