@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from gridgen.dynamics.arrays import array_shape
+from gridgen.dynamics.computation import array_shape
 from gridgen.dynamics.functions import computation_of, input_sets
 from gridgen.functions import FUNCTIONS
 from gridgen.functions.arrays import (
@@ -14,7 +14,7 @@ from gridgen.functions.arrays import (
     OPTIONAL_INPUTS,
     cotangent,
 )
-from gridgen.functions.steps import EXCESS, EXCESS_APART
+from gridgen.functions.record import EXCESS, EXCESS_APART
 from gridgen.kernel import SEVERAL, WITH_EFFORTS, Kernel, KernelKey, Work
 from gridgen.schedules.interface import KernelSelection, is_rollout
 from gridgen.schedules.team.schedule import Teams

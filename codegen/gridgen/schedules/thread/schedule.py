@@ -21,8 +21,7 @@ from gridgen.model.tree import KinematicTree
 from gridgen.options import LONGEST_PROGRAM, LONGEST_WITHOUT_LOOPS
 from gridgen.schedules.interface import KernelSelection, is_rollout, is_search
 from gridgen.schedules.team.schedule import Teams
-from gridgen.schedules.thread.plan import is_never_in_loops, jacobian_key
-from gridgen.schedules.thread.work import is_longer, thread_work
+from gridgen.schedules.thread.plan import is_longer, is_never_in_loops, jacobian_key, thread_work
 
 _NOT_TWICE = (
     "its program would have loops over bodies, for which the jvp of a vjp is not available: use "
