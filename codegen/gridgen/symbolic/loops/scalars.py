@@ -193,9 +193,7 @@ class LoopScalars(MemoryScalars):
             yield from self._loops(loop, walk, ordered, walk.domain)
         self._where = where
 
-    def _loops(
-        self, loop: Key, walk: Walk, members: Sequence[int], domain: int
-    ) -> Iterator[Index]:
+    def _loops(self, loop: Key, walk: Walk, members: Sequence[int], domain: int) -> Iterator[Index]:
         """Yield the indices of a loop, then those of members that its groups have dropped."""
         pending = set(members)
         while pending:
