@@ -21,6 +21,7 @@ def array_shape(name: str, tree: KinematicTree) -> tuple[int, ...]:
         "constraint_rows": sum(one.rows for one in tree.constraints),
         "contacts": len(tree.contact_model.contacts),
         "actuators": len(tree.actuators),
+        "springs": len(tree.springs),
         "contact_points": sum(one.count for one in tree.contact_model.contacts),
     }
     return shape_of(name, extents)

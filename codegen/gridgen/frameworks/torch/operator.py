@@ -94,8 +94,7 @@ class Operator(ABC):
         self.name, self.row, self._returns = name, row, returns
         self.inputs, self.tensors = tuple(inputs), (*inputs, *known)
         declared = [f"Tensor{'' if one in row.arguments else '?'} {one}" for one in self.tensors]
-        declared += [f"str {word}" for word in Words._fields]
-        declared += [f"str[] {one}" for one in further]
+        declared += [f"str[] {one}" for one in ("words", *further)]
         LIBRARY.define(f"{name}({', '.join(declared)}) -> {returns}")
         LIBRARY.impl(name, self._evaluated, "CompositeExplicitAutograd")
         LIBRARY.impl(name, self._differentiable, "Autograd", with_keyset=True)
@@ -136,8 +135,7 @@ class Operator(ABC):
             for name, tensor in zip(self.tensors, arguments, strict=False)
             if tensor is not None
         }
-        words = Words(*arguments[count : count + len(Words._fields)])
-        return given, words, tuple(arguments[count + len(Words._fields) :])
+        return given, Words(*arguments[count]), tuple(arguments[count + 1 :])
 
     def asked(self, given: dict[str, Tensor], words: Words) -> Asked:
         """Return a call with validated arrays; their numbers are not validated."""
@@ -213,7 +211,7 @@ class Operator(ABC):
 
         def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
             _, ctx.rest, *tensors = inputs
-            ctx.robot = robot_of(ctx.rest[0])  # lives as long as the graph
+            ctx.robot = robot_of(ctx.rest[0][0])  # lives as long as the graph
             ctx.set_materialize_grads(False)
             kept = output if self.keeps_results else ()
             ctx.save_for_backward(*tensors, *kept)
