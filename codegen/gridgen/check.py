@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridgen.backends import TARGETS, BackendName
-from gridgen.dynamics.arrays import array_shape
-from gridgen.dynamics.computation import FusedComputation
+from gridgen.dynamics.computation import FusedComputation, array_shape
 from gridgen.dynamics.constraints import (
     MIN_MEAN,
     Constraints,
@@ -22,12 +21,11 @@ from gridgen.dynamics.constraints import (
 )
 from gridgen.dynamics.functions import computation_of
 from gridgen.dynamics.inverse_kinematics import SearchIteration, closed_constraints
-from gridgen.dynamics.reference import evaluate_reference, rounding_bounds
-from gridgen.dynamics.rollout import evaluate_rollout_back
+from gridgen.dynamics.reference import evaluate_reference, evaluate_rollout_back, rounding_bounds
 from gridgen.dynamics.state import State
 from gridgen.functions import FUNCTIONS
 from gridgen.functions.arrays import ARRAYS, STANDARD_GRAVITY, TERRAIN_HEAD
-from gridgen.functions.steps import STEPS
+from gridgen.functions.record import STEPS
 from gridgen.functions.worlds import world
 from gridgen.kernel import Kernel, KernelKey
 from gridgen.model.tree import KinematicTree

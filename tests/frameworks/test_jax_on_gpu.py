@@ -24,7 +24,7 @@ from frameworks.jax_for_tests import SUBJECTS, case
 from gridgen.backends.cache import BuildCache
 from gridgen.backends.cpu.compiler import shared_library
 from gridgen.backends.interface import Sources
-from gridgen.frameworks.jax import cpu, cuda, handler, primitive
+from gridgen.frameworks.jax import cpu, cuda, operations, primitive
 from gridgen.robot import open_module
 from numerics.robots import load_robot, urdf_path
 
@@ -112,7 +112,7 @@ def driver(
 ) -> Iterator[Driver]:
     """JAX's CPU as a GPU with this driver, for which kernels park values or not."""
     pretended = Driver()
-    own = ctypes.CDLL(shutil.copy(handler.compiled_handler(cuda._UNIT), tmp_path / "cuda.so"))
+    own = ctypes.CDLL(shutil.copy(operations.compiled_handler(cuda._UNIT), tmp_path / "cuda.so"))
     between = stand_in(tmp_path)
     ctypes.c_void_p.in_dll(between, "handler").value = ctypes.cast(
         own.gridgen_call, ctypes.c_void_p

@@ -12,7 +12,7 @@ import numpy as np
 
 import gridgen
 from gridgen.compiler import read_tree
-from gridgen.dynamics.arrays import array_shape
+from gridgen.dynamics.computation import array_shape
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import GridGenWarning
 from gridgen.functions.arrays import ARRAYS

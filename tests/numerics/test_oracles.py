@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from gridgen.functions import FUNCTIONS, GENERATED
-from gridgen.functions.steps import STEPS
+from gridgen.functions.record import STEPS
 
 TESTS = Path(__file__).parents[1]
 #: Functions by the test that judges them; those of ``unit/dynamics`` unless a folder is named.
@@ -50,6 +50,7 @@ JUDGED = {
     ),
     "test_contacts.py::test_a_residual_is_the_share_of_all_torques": ("contact_residual",),
     "test_actuators.py::test_torques_are_those_of_mujoco": ("actuator_torques",),
+    "test_sensors.py::test_every_kind_has_mujocos_numbers": ("sensors",),
     "test_derivatives.py::test_inverse_dynamics_gradient_is_pinocchios": (
         "inverse_dynamics_gradient",
     ),

@@ -1,4 +1,4 @@
-"""Forces of actuators and springs on joints, of a state and controls.
+"""Forces of actuators, springs and friction on joints, of a state and controls.
 
 An actuator with the gear g has the length l = g q and the velocity g qd. With the control c, its
 force is f = (a0 + a1 l + a2 g qd) c + b0 + b1 l + b2 g qd. Ranges limit c, f, and the sum of the
@@ -59,6 +59,15 @@ def actuator_torques(state: State) -> list[Scalar]:
     return [forces.get(j, state.scalars.constant(0.0)) for j in range(state.tree.nv)]
 
 
+def actuator_forces(state: State) -> list[Scalar]:
+    """Return the force of each actuator, before the range of its joint."""
+    controls = state.given.get("ctrl", ())
+    return [
+        _force(state, one, control)[0]
+        for one, control in zip(state.tree.actuators, controls, strict=True)
+    ]
+
+
 def _terms(state: State) -> tuple[dict[int, Scalar], dict[int, Scalar]]:
     """Return the forces of actuators, and those of their derivatives by qd that are implicit.
 
@@ -79,7 +88,7 @@ def _terms(state: State) -> tuple[dict[int, Scalar], dict[int, Scalar]]:
     for j, bounds in ranges.items():
         if j in rates:
             rates[j] = _inside(forces[j], bounds, rates[j], scalars)
-        forces[j] = _clamped(forces[j], bounds, scalars)
+        forces[j] = clamped(forces[j], bounds, scalars)
     return forces, rates
 
 
@@ -102,13 +111,13 @@ def _force(state: State, number: int) -> tuple[Scalar, Scalar | None]:
     if gains := state.given.get("actuator_gains"):
         gain, bias = gains[6 * number : 6 * number + 3], gains[6 * number + 3 : 6 * number + 6]
     moving = scalars.constant(1.0), gear * state.q[body.q_index], gear * state.qd[body.v_index]
-    control = _clamped(control, one.ctrl_range, scalars)
+    control = clamped(control, one.ctrl_range, scalars)
     force = _sum(gain, moving, scalars) * control + _sum(bias, moving, scalars)
     rate = None
     if one.is_implicit and (gain[2] is not None or bias[2] is not None):
         rate = _sum(gain[2:], moving[:1], scalars) * control + _sum(bias[2:], moving[:1], scalars)
         rate = _inside(force, one.force_range, rate, scalars)
-    return _clamped(force, one.force_range, scalars), rate
+    return clamped(force, one.force_range, scalars), rate
 
 
 def _sum(factors: Sequence[Scalar | None], values: Sequence[Scalar], scalars: Scalars) -> Scalar:
@@ -119,7 +128,8 @@ def _sum(factors: Sequence[Scalar | None], values: Sequence[Scalar], scalars: Sc
     return total
 
 
-def _clamped(x: Scalar, bounds: Sequence[float], scalars: Scalars) -> Scalar:
+def clamped(x: Scalar, bounds: Sequence[float], scalars: Scalars) -> Scalar:
+    """Return a value between bounds, which may be infinite."""
     low, high = bounds
     if low > -math.inf:
         x = scalars.select(x - low, scalars.constant(low), x)
@@ -133,3 +143,91 @@ def _inside(x: Scalar, bounds: Sequence[float], value: Scalar, scalars: Scalars)
     if low > -math.inf:
         value = scalars.select(low - x, value, zero)
     return scalars.select(x - high, value, zero) if high < math.inf else value
+
+
+# Beyond it, the hyperbolic tangent is 1 in float64; 2^5 times the range of the fraction.
+_LARGEST = 20.0
+
+
+def joint_loss(state: State, velocity: int) -> Scalar | None:
+    """Return damping and friction of a velocity as a torque; ``None`` if it has neither.
+
+    Friction is Coulomb's c sign(qd), or c tanh(qd / w) with the option ``friction_width``.
+    """
+    scalars, width, loss = state.scalars, state.tree.options.friction_width, None
+    rate = state.qd[velocity]
+    if state.has("damping", velocity):
+        loss = state.own("damping", velocity) * rate
+    if state.has("joint_friction", velocity):
+        friction = state.own("joint_friction", velocity) * _direction(rate, width, scalars)
+        loss = friction if loss is None else loss + friction
+    return loss
+
+
+def loss_of(
+    rate: Scalar, damping: Scalar, friction: Scalar, width: float, scalars: Scalars
+) -> Scalar:
+    """Return damping and friction at a velocity, as ``joint_loss``."""
+    return damping * rate + friction * _direction(rate, width, scalars)
+
+
+def slope_of(
+    rate: Scalar, damping: Scalar, friction: Scalar, width: float, scalars: Scalars
+) -> Scalar:
+    """Return the derivative of ``loss_of`` by the velocity."""
+    if not width:
+        return damping
+    sign = _direction(rate, width, scalars)
+    return damping + friction * (1.0 / width) * ((1.0 - sign) * (1.0 + sign))
+
+
+def _direction(rate: Scalar, width: float, scalars: Scalars) -> Scalar:
+    """Return the sign of a velocity, or a smooth one."""
+    return tanh(rate * (1.0 / width), scalars) if width else scalars.sign(rate)
+
+
+def add_loss_slopes(state: State, matrix: list[list[Scalar]], factor: Scalar | float = 1.0) -> None:
+    """Add the derivatives of damping and friction by velocities to a matrix's diagonal.
+
+    Coulomb friction without a width is constant.
+    """
+    for j in state.tree.velocities.outward():
+        if state.has("damping", j):
+            matrix[j][j] = matrix[j][j] + factor * state.own("damping", j)
+        if (found := _smooth(state, j)) is not None:
+            matrix[j][j] = matrix[j][j] + factor * found[1]
+
+
+def curvature(state: State, velocity: int) -> Scalar | None:
+    """Return the second derivative of a velocity's friction; ``None`` if it has none."""
+    if (found := _smooth(state, velocity)) is None:
+        return None
+    sign, slope = found
+    return (-2.0 / state.tree.options.friction_width) * sign * slope
+
+
+def _smooth(state: State, velocity: int) -> tuple[Scalar, Scalar] | None:
+    """Return tanh(qd / w), and the derivative of friction; ``None`` without smooth friction."""
+    width = state.tree.options.friction_width
+    if not (width and state.has("joint_friction", velocity)):
+        return None
+    sign = _direction(state.qd[velocity], width, state.scalars)
+    own = state.own("joint_friction", velocity) * (1.0 / width)
+    return sign, own * ((1.0 - sign) * (1.0 + sign))
+
+
+def tanh(x: Scalar, scalars: Scalars) -> Scalar:
+    """Return the hyperbolic tangent, to a few roundings also of small numbers.
+
+    Lambert's continued fraction of x / 32, then five doublings, tanh 2y = 2 t / (1 + t^2).
+    """
+    most = scalars.constant(_LARGEST)
+    x = scalars.select(most - x, most, x)
+    y = scalars.select(x + most, -most, x) * (1.0 / 32.0)
+    s = y * y
+    above = y * (((s + 378.0) * s + 17325.0) * s + 135135.0)
+    below = ((28.0 * s + 3150.0) * s + 62370.0) * s + 135135.0
+    t = above / below
+    for _ in range(5):
+        t = 2.0 * t / (1.0 + t * t)
+    return t

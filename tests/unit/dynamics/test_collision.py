@@ -26,8 +26,7 @@ from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import ModelError, OptionError, ShapeError
 from gridgen.functions.worlds import world
 from gridgen.model.tree import KinematicTree
-from gridgen.schedules.thread.plan import plan_lines
-from gridgen.schedules.thread.work import count_operations, is_longer
+from gridgen.schedules.thread.plan import count_operations, is_longer, plan_lines
 from helpers.dynamics import load_tree, robot_path
 from helpers.program_interpreter import run
 from helpers.robots import exhaustive_cases, needs, some, spread

@@ -22,8 +22,7 @@ from gridgen.backends.cuda.backend import architecture
 from gridgen.backends.cuda.compiler import CompiledKernel, compile_kernel, supported_capabilities
 from gridgen.backends.interface import Rows, launch_of, optin_shared_bytes
 from gridgen.errors import DeviceError
-from gridgen.frameworks.jax.handler import Request, Target, compiled_handler
-from gridgen.frameworks.jax.operations import Operation
+from gridgen.frameworks.jax.operations import Operation, Request, Target, compiled_handler
 
 _NAME, _UNIT = "gridgen_cuda", "gridgen_xla_cuda.cpp"
 _DRIVERS = ("libcuda.so.1", "nvcuda.dll")

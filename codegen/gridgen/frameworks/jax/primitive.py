@@ -16,8 +16,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir
 
 from gridgen.frameworks.jax import cpu, cuda
-from gridgen.frameworks.jax.handler import Request, Target
-from gridgen.frameworks.jax.operations import Operation
+from gridgen.frameworks.jax.operations import Operation, Request, Target
 from gridgen.functions.arrays import closed
 from gridgen.kernel import Shape
 

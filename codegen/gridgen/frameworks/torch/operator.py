@@ -21,7 +21,7 @@ from gridgen.functions import Function
 from gridgen.functions.arrays import ARRAYS, FEEDBACK, OPTIONAL_INPUTS
 from gridgen.functions.calls import RolloutSettings
 from gridgen.kernel import Kernel
-from gridgen.runtime.module.registry import robot_of
+from gridgen.runtime.module.description import robot_of
 
 # Tensors that autograd itself maps over an axis: ``is_grads_batched``.
 _BATCHED_BY_AUTOGRAD = "Batched"

@@ -23,7 +23,6 @@ from gridgen.functions.calls import RolloutSettings
 from gridgen.functions.types import Array
 from gridgen.runtime.arrays.arguments import Call, results_given
 from gridgen.runtime.arrays.defaults import default, number
-from gridgen.runtime.arrays.ends import SharedNumbers
 from gridgen.runtime.arrays.layout import extent
 from gridgen.runtime.arrays.libraries import (
     current_handle,
@@ -33,6 +32,7 @@ from gridgen.runtime.arrays.libraries import (
     on_gpu,
 )
 from gridgen.runtime.arrays.staging import Operand
+from gridgen.runtime.arrays.times import SharedNumbers
 from gridgen.runtime.arrays.validation import acceptance, number_test
 from gridgen.runtime.calls.compiled import Compiled, arguments_of
 from gridgen.runtime.module.description import RobotRecord

@@ -17,10 +17,9 @@ from gridgen.runtime.arrays.arguments import leading_axes, results_given
 from gridgen.runtime.arrays.defaults import default
 from gridgen.runtime.arrays.libraries import adopt, is_traced
 from gridgen.runtime.calls.evaluation import Evaluator
-from gridgen.runtime.calls.outputs import Room, by_name, one_by_one
 from gridgen.runtime.calls.resolved import Resolved
 from gridgen.runtime.calls.resolver import Resolver
-from gridgen.runtime.calls.rollout_vjp import RolloutPullbacks
+from gridgen.runtime.calls.rollout_vjp import RolloutPullbacks, Room, by_name, one_by_one
 from gridgen.runtime.module.description import Module
 
 
