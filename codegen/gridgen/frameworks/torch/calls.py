@@ -113,7 +113,7 @@ def _fused(
 
 def _operated(function: str, given: Mapping[str, Tensor], words: Words) -> Any:
     operator = OPERATORS[function]
-    return operator.call(*(given.get(name) for name in operator.tensors), words)
+    return operator.call(*(given.get(name) for name in operator.tensors), words.text)
 
 
 def _of_frames(

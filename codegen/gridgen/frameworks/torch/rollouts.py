@@ -75,7 +75,7 @@ def rolled_out(
             tensor = tensor.expand(*head, *shape)
         tensors[name] = tensor
     operator = OPERATORS["rollout"]
-    paths: tuple[Tensor, Tensor] = operator.call(*map(tensors.get, operator.tensors), words)
+    paths: tuple[Tensor, Tensor] = operator.call(*map(tensors.get, operator.tensors), words.text)
     return paths
 
 
