@@ -168,7 +168,10 @@ def build_tree(
         contact_model=contact_model,
         actuators=actuators,
         springs=springs,
-        sensors=place_sensors(description, options, bodies, parts.frames, actuators, own),
+        sensors=place_sensors(
+            *(description, options, bodies, parts.frames, actuators, (contact_model, constraints)),
+            own,
+        ),
         spheres=spheres,
         keyframes={
             name: _keyframe(one, bodies, (len(lower), len(effort)), actuators, options)

@@ -87,6 +87,17 @@ def solution(state: State, tau: Numbers, *, in_loops: bool = True) -> Solution:
     )
 
 
+def solved_rows(state: State, tau: Numbers) -> Problem:
+    """Return the soft constraints with their forces; every point of a contact has rows."""
+    found = solution(state, tau)
+    if found.problem.sets is None:
+        return found.problem
+    free = without_friction(state)
+    problem = Problem(free, state.tree, all_motions(free), in_loops=False)
+    problem.forces, problem.stiffness = problem.responses(problem.residuals(found.a))
+    return problem
+
+
 def _solved(state: State, tau: Numbers, given: Sequence[Scalar], *, in_loops: bool) -> Solution:
     robot, state = state.tree, without_friction(state)
     scalars = state.scalars

@@ -24,6 +24,8 @@ class Row:
         D:        inverse regularizer; zero where the constraint does not act.
         loss:     most force of dry friction; ``None`` for a limit.
         R:        regularizer of dry friction.
+        joint:    name of the joint, of a limit.
+        distance: from a limit less its margin; the limit acts where it is negative.
     """
 
     velocities: Sequence[int]
@@ -32,6 +34,8 @@ class Row:
     D: Scalar
     loss: Scalar | None = None
     R: float = 0.0
+    joint: str = ""
+    distance: Scalar = 0.0
 
     @property
     def offsets(self) -> list[Scalar]:
