@@ -153,16 +153,17 @@ class SoftConstraints:
 
     def _losses(self) -> list[Row]:
         """Return the rows of dry friction."""
-        rows = []
+        rows, given = [], self._state.given.get("losses")
         for body in self._robot.bodies:
-            if body.friction and not body.mimics:
+            if (given or body.friction) and not body.mimics:
                 spring = self._spring(softness_of(self._tree, body.joint).friction)
                 impedance = spring.impedance(self._scalars.constant(0.0))
                 for j in range(body.v_index, body.v_index + body.nv):
                     weight = self._scalars.constant(self._weights.velocities[j])
                     R = weight * ((1.0 - impedance) / impedance)
                     offset = spring.damping * self._qd[j]
-                    rows.append(Row((j,), (1.0,), offset, 1.0 / R, body.friction, R))
+                    loss = given[j] if given else self._scalars.constant(body.friction)
+                    rows.append(Row((j,), (1.0,), offset, 1.0 / R, loss, R))
         return rows
 
     def _spring(self, softness: Softness) -> Spring:

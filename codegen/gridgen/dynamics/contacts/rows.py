@@ -32,7 +32,7 @@ class Row:
     factors: Sequence[Scalar]
     offset: Scalar
     D: Scalar
-    loss: float | None = None
+    loss: Scalar | None = None
     R: float = 0.0
     joint: str = ""
     distance: Scalar = 0.0
@@ -71,7 +71,7 @@ class Row:
         most = self.loss * self.R
         force, D = -(self.D * residual), self.D
         for test, bound in ((residual + most, self.loss), (most - residual, -self.loss)):
-            force = scalars.select(test, scalars.constant(bound), force)
+            force = scalars.select(test, bound, force)
             D = scalars.select(test, zero, D)
         return [force], [[D]]
 
