@@ -8,12 +8,8 @@ from typing import Any
 
 from gridgen.errors import OptionError
 from gridgen.model.description import RobotDescription, suggestion
-<<<<<<< HEAD
 from gridgen.model.diagnostics import Diagnostic
-from gridgen.model.kinematic_tree import Actuator, Body, Frame, Sensor
-=======
 from gridgen.model.kinematic_tree import Actuator, Body, Constraint, Frame, Sensor
->>>>>>> main
 from gridgen.model.lump import NO_MASS, Lump
 from gridgen.model.pose import IDENTITY, Pose, from_rpy, transpose
 from gridgen.model.soft import ContactModel

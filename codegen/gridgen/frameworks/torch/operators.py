@@ -17,11 +17,7 @@ import torch
 from gridgen.errors import OptionError
 from gridgen.frameworks.torch.batches import Shape, arrays_of
 from gridgen.frameworks.torch.operator import (
-<<<<<<< HEAD
-=======
     NAMESPACE,
-    Asked,
->>>>>>> main
     Further,
     Operator,
     OperatorCall,
@@ -111,12 +107,8 @@ class Evaluation(Derivable):
         followed = FEEDBACK if row.name == "rollout" else ()
         inputs = (*arrays_of(row), *followed)
         self.arrays = {name: name for name in (*inputs, *row.results)}
-<<<<<<< HEAD
         self.possible, self.saves_results = row.results, row.name in _READ_AGAIN
-=======
-        self.possible, self.keeps_results = row.results, row.name in _READ_AGAIN
         self.result_type: Any = exported_type(row.results) if len(row.results) > 1 else None
->>>>>>> main
         returns = ", ".join("Tensor" for _ in row.results)
         super().__init__(
             row.name, row, inputs, (), returns if len(row.results) == 1 else f"({returns})", ()

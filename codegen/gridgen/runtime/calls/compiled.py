@@ -79,11 +79,7 @@ def launched_states(numbers: int, batch: int, itemsize: int, filling: int = WARP
 
 def loop_room(numbers: int, batch: int, like: Any, filling: int = WARP) -> Scratch:
     """Return scratch memory for a kernel's loops: numbers of neighboring states are adjacent."""
-<<<<<<< HEAD
-    requested = min(max(batch, 1), max(_SCRATCH_BYTES // (numbers * like.dtype.itemsize), WARP))
-=======
-    wanted = launched_states(numbers, batch, like.dtype.itemsize, filling)
->>>>>>> main
+    requested = launched_states(numbers, batch, like.dtype.itemsize, filling)
 
     def columns(states: int) -> Array:
         return _made((numbers, states), like)
