@@ -49,6 +49,20 @@ NumberLike: TypeAlias = SupportsFloat | HasShape | Sequence[SupportsFloat]
 #: A result: numpy.ndarray, cupy.ndarray, torch.Tensor or jax.Array, of the type of ``q``.
 Array: TypeAlias = Any
 
+if TYPE_CHECKING:
+
+    class Results(tuple[Array, ...]):
+        """Several results, a named tuple; the record of a function has the names."""
+
+        def __new__(cls, *results: Array) -> Results:
+            """Return results by their order."""
+
+        def __getattr__(self, name: str) -> Array:
+            """Return a result by its name."""
+else:
+    #: Several results; their type is made from the record of the function.
+    Results = tuple
+
 Method = Literal["auto", "aba", "crba", "jsiia", "cfa"]
 #: Integrators, defined in ``gridgen.functions.motion``.
 Integrator = Literal[

@@ -164,4 +164,4 @@ def _room(operation: Operation) -> int:
 
 
 #: The handler for kernels on a CPU.
-TARGET = Target(_NAME, _attributes, _room)
+TARGET = Target(_NAME, _attributes, _room, lambda room, states, itemsize: states)
