@@ -274,7 +274,7 @@ def _simulation(
 def _write_folders(
     module: GeneratedModule, folders: Mapping[Path, Mapping[str, str | bytes]], force: bool
 ) -> None:
-    """Write folders beside that of the module."""
+    """Write folders that are not the module's, or none of them."""
     from gridgen.emit.writer import check_folder, write_folder
 
     tree = module.tree
