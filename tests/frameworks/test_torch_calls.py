@@ -340,7 +340,7 @@ def test_what_pytorch_asks_of_operators(robot: gridgen.Robot) -> None:
     x = states(3)
     rest = [None] * (len(OPERATORS["inverse_dynamics"].tensors) - 3)
     torch.library.opcheck(
-        OPERATORS["inverse_dynamics"].call, (*x, *rest, *Words(robot.handle, method=""))
+        OPERATORS["inverse_dynamics"].call, (*x, *rest, Words(robot.handle, method="").text)
     )
 
 

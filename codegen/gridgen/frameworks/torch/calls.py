@@ -114,7 +114,7 @@ def _fused(
 
 def _operated(function: str, given: Mapping[str, Tensor], words: Words) -> Any:
     operator = OPERATORS[function]
-    found = operator.call(*(given.get(name) for name in operator.tensors), *words)
+    found = operator.call(*(given.get(name) for name in operator.tensors), words.text)
     return operator.result_type(*found) if isinstance(found, tuple) else found
 
 

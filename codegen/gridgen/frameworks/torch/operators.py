@@ -172,7 +172,7 @@ class Product(Derivable):
         if saved.results:
             tensors |= dict(zip(map(_known, self.row.results), saved.results, strict=True))
         found: Sequence[Tensor] = self.call(
-            *map(tensors.get, self.tensors), *saved.words, *saved.further, wrt
+            *map(tensors.get, self.tensors), saved.words.text, *saved.further, wrt
         )
         return found
 

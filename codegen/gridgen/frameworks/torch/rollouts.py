@@ -77,7 +77,7 @@ def rolled_out(
         tensors[name] = tensor
     operator = OPERATORS["rollout"]
     paths: tuple[Tensor, Tensor] = operator.result_type(
-        *operator.call(*map(tensors.get, operator.tensors), *words)
+        *operator.call(*map(tensors.get, operator.tensors), words.text)
     )
     return paths
 
