@@ -65,8 +65,8 @@ def scene(tree: KinematicTree) -> dict[str, Any]:
     turns about z by ``turn`` times its position and slides along z by ``slide`` times it, unless
     its coordinates from ``quaternion`` on are one. A solid
     is a box of half edges ``sides`` plus an ellipsoid of semi-axes ``radii``: an inertia
-    ellipsoid, of the body's mass and inertia at uniform density, or a collision shape; or the
-    convex hull of ``points``, of a mesh.
+    ellipsoid, of the body's mass and inertia at uniform density, or a collision shape. That of a
+    mesh is the convex hull of ``points``.
     """
     bodies: list[dict[str, Any]] = []
     solids: list[dict[str, Any]] = []
