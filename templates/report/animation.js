@@ -34,7 +34,7 @@ const player = (() => {
     slider.value = time;
     clock.textContent = `${time.toFixed(2)} s`;
     const several = robots(time);
-    view.show(several, way(several));
+    view.stage(several, way(several));
   }
   function fit() {
     view.begin(Array.from({ length: 9 }, (_, k) => robots(end * k / 8)).flatMap((several) => {

@@ -28,19 +28,22 @@ function forwardKinematics({ bodies, frames }, q) {
   return { bodies: poses, frames: frames.map((frame) => times(poses[frame.body] ?? BASE, frame.place)) };
 }
 
-// Other scripts read the joint positions, the poses and the dot near a point of the canvas from `view`.
+// Other scripts read the joint positions that sliders set, the poses and the dot near a point of the canvas
+// from `view`, show other positions, and paint below the robot. With `start` in its data the sliders begin
+// there, and free and ball joints have none.
 const view = (() => {
   const scene = JSON.parse(document.getElementById("scene-data").textContent);
   const { bodies, frames, solids } = scene;
   const canvas = document.getElementById("scene"), label = document.getElementById("label");
   const rows = document.getElementById("sliders"), pen = canvas.getContext("2d");
-  const q = Array(scene.nq).fill(0);
-  bodies.forEach((body) => { if (body.quaternion !== null) q[body.q + body.quaternion + 3] = 1; });
+  const q = scene.start ? [...scene.start] : Array(scene.nq).fill(0);
+  if (!scene.start) bodies.forEach((body) => { if (body.quaternion !== null) q[body.q + body.quaternion + 3] = 1; });
   let poses = forwardKinematics(scene, q), yaw = 0.7, pitch = 0.3, zoom = 1, fitted = 1, hovered = NaN, dots = [];
   // The robots that are drawn, by their positions and the places of their roots; that of `poses`; the ground, and how
   // far the view has moved with them.
-  let robots = [{ q, place: [0, 0, 0] }], place = [0, 0, 0], ground = false, shift = [0, 0, 0];
+  let robots = [{ q, place: [0, 0, 0] }], place = [0, 0, 0], ground = false;
   const pose = (robot) => { poses = forwardKinematics(scene, robot.q); place = robot.place; };
+  const below = [], shift = [0, 0, 0];
   const fingers = new Map(), sliders = [];
 
   const placed = (body, at) => {
@@ -143,6 +146,7 @@ const view = (() => {
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     const quiet = color("quiet"), ink = color("ink");
     dots = [];
+    below.forEach((paint) => paint({ seen, line, quiet }));
     if (ground) floor(quiet);
     robots.flatMap((robot, k) => {
       pose(robot);
@@ -188,7 +192,7 @@ const view = (() => {
       own.push([at, `link ${frame.name}`]);
     });
     bodies.forEach((body, k) => {
-      if (!ground || body.kind !== "free") line(origin(body.parent), origin(k), ink, width);
+      if (!(ground || scene.start) || body.kind !== "free") line(origin(body.parent), origin(k), ink, width);
     });
     bodies.forEach((body, k) => {
       const [from, to] = [-1, 1].map((s) => seen(point(k, [0, 0, s * 0.03 * size])));
@@ -230,7 +234,7 @@ const view = (() => {
     if (!(from < to)) [from, to] = [-usual, usual];
     const row = document.createElement("label"), input = document.createElement("input");
     const value = document.createElement("output");
-    Object.assign(input, { type: "range", step: "any", min: from, max: to, value: 0 });
+    Object.assign(input, { type: "range", step: "any", min: from, max: to, value: scene.start?.[bodies[index].q] ?? 0 });
     row.append(Object.assign(document.createElement("span"), { textContent: name }), value, input);
     rows.append(row);
     row.addEventListener("pointerenter", () => mark(frames.length + index));
@@ -259,12 +263,12 @@ const view = (() => {
     if (body.quaternion === null && !body.mimics) slider(k, body.joint, body.turn !== 0, body.lower, body.upper);
   });
   if (rows) bodies.forEach((body, k) => {
-    if (body.quaternion === null) return;
+    if (body.quaternion === null || scene.start) return;
     const parts = ["x", "y", "z"].slice(0, body.quaternion).concat(["roll", "pitch", "yaw"]);
     parts.forEach((part, n) => slider(k, `${body.joint} ${part}`, n >= body.quaternion, null, null));
   });
   document.getElementById("reset").addEventListener("click", () => {
-    sliders.forEach(({ input }) => { input.value = 0; });
+    sliders.forEach(({ index, input }) => { input.value = scene.start?.[bodies[index].q] ?? 0; });
     [yaw, pitch] = [0.7, 0.3];
     move();
     fit();
@@ -319,17 +323,31 @@ const view = (() => {
   move();
   fit();
   draw();
-  // Draw robots, and move the view with them.
-  function show(several, by) {
-    [robots, shift] = [several, by];
+  // Show several robots, and move the view with them.
+  function stage(several, by) {
+    robots = several;
+    by.forEach((v, k) => { shift[k] = v; });
     pose(robots[0]);
     draw();
   }
-  // Begin with the view of robots on the ground.
+  // Begin with the view of several robots on the ground.
   function begin(several) {
     [robots, ground] = [several, true];
     bound(several);
     fit();
   }
-  return { scene, q, near, show, begin, get poses() { return poses; } };
+  // Show joint positions; the view follows a point of the robot in the horizontal plane.
+  function show(values, follow) {
+    poses = forwardKinematics(scene, values);
+    stage([{ q: values, place }], [...(follow ? [0, 1].map((k) => follow(poses)[k] - middle[k]) : [0, 0]), 0]);
+  }
+  // Return the height of the lowest collision shape or link.
+  const low = (solid) => solid.points ? Math.min(...solid.points.map((at) => point(solid.body, at)[2])) :
+    point(solid.body, solid.at)[2] - solid.sides.reduce((sum, v) => sum + Math.abs(placed(solid.body, v)[0][2]), 0)
+      - Math.hypot(...solid.radii.map((v) => placed(solid.body, v)[0][2]));
+  const lowest = () => Math.min(...poses.frames.map(([, p]) => p[2]),
+    ...solids.filter(({ of }) => of === "collision").map(low));
+  return {
+    scene, q, near, show, stage, begin, below, lowest, size, get axes() { return axes; }, get poses() { return poses; },
+  };
 })();

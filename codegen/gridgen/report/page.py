@@ -67,7 +67,7 @@ def render_page(facts: Facts) -> str:
         "chips": _chips(facts),
         "remarks": tree.remarks,
         "refusals": tuple(facts.refused.items()),
-        "scene": _script_data(scene),
+        "scene": script_data(scene),
         "undrawn": _undrawn(tree, scene),
         "masses": _masses(tree),
         "tree": drawing.tree(tree),
@@ -85,7 +85,7 @@ def render_page(facts: Facts) -> str:
         "speed": drawing.speed(facts.speeds),
         "speeds": _speeds(facts),
     }
-    return _environment().get_template("page.html.jinja").render(view)
+    return render_html("page.html.jinja", view)
 
 
 def render_animation(tree: KinematicTree, motion: Mapping[str, Any]) -> str:
@@ -94,11 +94,11 @@ def render_animation(tree: KinematicTree, motion: Mapping[str, Any]) -> str:
     view = {
         "title": tree.name,
         "subtitle": f"{PurePath(tree.source).name} - grid-gen {__version__}",
-        "scene": _script_data(scene),
-        "motion": _script_data(motion),
+        "scene": script_data(scene),
+        "motion": script_data(motion),
         "undrawn": _undrawn(tree, scene),
     }
-    return _environment().get_template("animation.html.jinja").render(view)
+    return render_html("animation.html.jinja", view)
 
 
 def _undrawn(tree: KinematicTree, scene: Mapping[str, Any]) -> int:
@@ -107,7 +107,12 @@ def _undrawn(tree: KinematicTree, scene: Mapping[str, Any]) -> int:
     return max(0, shapes - sum("points" in solid for solid in scene["solids"]))
 
 
-def _script_data(data: Any) -> Markup:
+def render_html(template: str, view: dict[str, Any]) -> str:
+    """Return a page filled in with a view."""
+    return _environment().get_template(template).render(view)
+
+
+def script_data(data: Any) -> Markup:
     """Return JSON for a script element; escapes prevent a name from ending the element."""
     text = json.dumps(data)
     for character in "<>&":
