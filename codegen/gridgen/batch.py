@@ -163,7 +163,7 @@ class Batch:
         model, as without ``set_const``. The robot is compiled anew.
 
         Args:
-            name: ``actuator_gainprm``, ``actuator_biasprm`` (of which three terms act),
+            name: ``actuator_gainprm``, ``actuator_biasprm`` (three terms act),
                   ``actuator_gear``, ``body_mass``, ``body_ipos``, ``body_inertia``,
                   ``opt.gravity``; without a floating base also ``dof_armature``, ``dof_damping``
                   and ``dof_frictionloss``.
