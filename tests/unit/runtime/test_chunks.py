@@ -7,7 +7,7 @@ import pytest
 
 from gridgen.kernel import TeamLaunch
 from gridgen.runtime.calls import compiled
-from gridgen.runtime.calls.compiled import Scratch, loop_room, workspace
+from gridgen.runtime.calls.compiled import Scratch, loop_scratch, workspace
 
 ARRAYS = (1000, 7, 1, 5000, 0, 1, 9000, 1, 10)
 Q = np.zeros((5, 7), np.float32)
@@ -52,7 +52,7 @@ def test_loops_keep_their_numbers_side_by_side(
     monkeypatch: pytest.MonkeyPatch, batch: int, room: int, states: int
 ) -> None:
     monkeypatch.setattr(compiled, "_SCRATCH_BYTES", room)
-    scratch = loop_room(10, batch, Q)
+    scratch = loop_scratch(10, batch, Q)
     assert scratch.array is not None
     assert scratch.array.shape == (10, states)
     assert scratch[:2] == (states, (scratch.array.ctypes.data, 1, states))

@@ -62,7 +62,7 @@ def _attributes(request: Request) -> dict[str, Any]:
     record, states = request.operation.kernel, request.states
     sources = request.operation.module.sources(record)
     # Scratch numbers of neighboring states are adjacent.
-    strides = [*request.strides, *((1, states) if request.room else ())]
+    strides = [*request.strides, *((1, states) if request.scratch else ())]
     has_rows = True in sources.forms(record.name)
     are_rows = has_rows and _are_rows(sources.rows[record.name], request.strides)
     kernel, arch = (sources, record.name, request.dtype), _architecture()
@@ -77,10 +77,10 @@ def _attributes(request: Request) -> dict[str, Any]:
     }
 
 
-def _room(operation: Operation) -> int:
+def _scratch(operation: Operation) -> int:
     """Return the scratch numbers per state of a kernel's loops."""
     record = operation.kernel
-    return operation.module.sources(record).room.get(record.name, 0)
+    return operation.module.sources(record).scratch.get(record.name, 0)
 
 
 def _are_rows(rows: Rows, strides: Sequence[int]) -> bool:
@@ -138,4 +138,4 @@ def _handler() -> ctypes.CDLL:
 
 
 #: The handler for kernels on a GPU.
-TARGET = Target(_NAME, _attributes, _room)
+TARGET = Target(_NAME, _attributes, _scratch)

@@ -37,8 +37,8 @@ def call(operation: Operation, *operands: Any) -> list[Any]:
 
 def lead_of(operation: Operation, shapes: Sequence[Shape]) -> Shape:
     """Return the leading axes of operands of these shapes."""
-    wanted = operation.inputs.values()
-    leads = [shape[: len(shape) - len(own)] for shape, own in zip(shapes, wanted, strict=True)]
+    own_shapes = operation.inputs.values()
+    leads = [shape[: len(shape) - len(own)] for shape, own in zip(shapes, own_shapes, strict=True)]
     return max(leads, key=len, default=())
 
 
@@ -146,9 +146,9 @@ def _lowered(*operands: Any, operation: Operation, target: Target) -> list[Any]:
             known[name] if name in known else jax.numpy.zeros(shape, dtype)
             for name, shape in kernel.inputs.items()
         ]
-        request = _request(operation, given, lead, target.room(operation))
-        if request.room:
-            results.append(jax.ShapeDtypeStruct((request.room, request.states), dtype))
+        request = _request(operation, given, lead, target.scratch(operation))
+        if request.scratch:
+            results.append(jax.ShapeDtypeStruct((request.scratch, request.states), dtype))
         found = jax.ffi.ffi_call(target.name, results)(*given, **target.attributes(request))
     else:
         found = [jax.numpy.zeros(result.shape, dtype) for result in results]
@@ -156,7 +156,7 @@ def _lowered(*operands: Any, operation: Operation, target: Target) -> list[Any]:
     return [by_name[name] for name in operation.outputs]
 
 
-def _request(operation: Operation, given: Sequence[Any], lead: Shape, room: int) -> Request:
+def _request(operation: Operation, given: Sequence[Any], lead: Shape, scratch: int) -> Request:
     """Return the request for a target; arrays are in C order."""
     kernel = operation.kernel
     strides: list[int] = []
@@ -165,7 +165,7 @@ def _request(operation: Operation, given: Sequence[Any], lead: Shape, room: int)
         strides += (0 if x.shape == shape and lead else math.prod(shape), 1)
     for shape in kernel.outputs.values():
         strides += (math.prod(shape), 1)
-    return Request(operation, given[0].dtype.name, math.prod(lead), tuple(strides), room)
+    return Request(operation, given[0].dtype.name, math.prod(lead), tuple(strides), scratch)
 
 
 def _second_pushforward(operands: Sequence[Any], operation: Operation) -> list[Any]:
