@@ -171,6 +171,12 @@ def _actuators(option: str, given: object) -> Any:
     return given if isinstance(given, bool) else values.read_entries(option, given, example)
 
 
+def _sensors(option: str, given: object) -> Any:
+    """Return whether a file's sensors are used, or a dictionary for each."""
+    example = '{"kind": "imu", "link": "trunk"}'
+    return given if isinstance(given, bool) else values.read_entries(option, given, example)
+
+
 def _link_lists(option: str, given: object) -> tuple[tuple[str, ...], ...]:
     """Return lists of links, each once."""
     found = []
@@ -386,6 +392,18 @@ class RobotOptions:
         hash=False,
         command="""actuators, which ``ctrl`` controls: a JSON or YAML file with a list of them; or
         ``true``, for those of an MJCF file (docs/actuators.md)""",
+        metavar="FILE",
+        read=lambda word: word == "true" or word,
+    )
+    sensors: bool | str | os.PathLike[str] | Sequence[Mapping[str, Any]] = option(
+        False,
+        _sensors,
+        """sensors, whose numbers ``sensors`` returns: True for those of an MJCF file; or a
+        dictionary each, or the path of a JSON or YAML file with a list of them:
+        ``{"kind": "imu", "link": "trunk"}`` (docs/howto/sensors.md).""",
+        hash=False,
+        command="""sensors: a JSON or YAML file with a list of them; or ``true``, for those of an
+        MJCF file (docs/howto/sensors.md)""",
         metavar="FILE",
         read=lambda word: word == "true" or word,
     )

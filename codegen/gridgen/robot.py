@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -235,6 +236,21 @@ class Robot(Declared, Drawn, Exported):
         return self._description.actuator_names
 
     @property
+    def sensor_names(self) -> tuple[str, ...]:
+        """Names of the sensors, in the order of their numbers."""
+        return tuple(name for name, _ in self._description.sensors)
+
+    @property
+    def sensor_slices(self) -> dict[str, slice]:
+        """Place of each sensor's numbers in the results of ``sensors``, by name."""
+        sizes = [size for _, size in self._description.sensors]
+        ends = itertools.accumulate(sizes)
+        return {
+            name: slice(end - size, end)
+            for name, size, end in zip(self.sensor_names, sizes, ends, strict=True)
+        }
+
+    @property
     def sphere_links(self) -> tuple[str, ...]:
         """Link of each sphere, in the order of ``sphere`` of ``world_distance``."""
         return self._description.sphere_links
@@ -295,7 +311,7 @@ class Robot(Declared, Drawn, Exported):
             OptionError:    the robot takes no ``params``.
         """
         self._description.parameters.default("params")
-        self._description.parameters.check(params, is_asked=True)
+        self._description.parameters.check(params, is_requested=True)
 
     # -- calls --------------------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ from gridgen.backends.cpu.compiler import shared_library
 from gridgen.backends.interface import Sources
 from gridgen.frameworks.jax import cpu, cuda, operations, primitive
 from gridgen.robot import open_module
+from gridgen.runtime.calls import compiled
 from numerics.robots import load_robot, urdf_path
 
 pytest.importorskip("cupy", reason="NVRTC comes with it")
@@ -182,7 +183,13 @@ def test_parked_values_are_given_shared_memory(driver: Driver) -> None:
     assert len({launch[2] for launch in driver.launches}) == 2
 
 
-def test_memory_of_loops_is_an_array_of_the_call(driver: Driver, tmp_path: Path) -> None:
+@pytest.mark.parametrize("filling", [1 << 20, 32])
+def test_memory_of_loops_is_an_array_of_the_call(
+    driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, filling: int
+) -> None:
+    """Launches share it, of as many states as fill the GPU."""
+    monkeypatch.setattr(cuda, "_filling", lambda: filling)
+    monkeypatch.setattr(compiled, "_SCRATCH_BYTES", 0)
     options = gridgen.GenerateOptions(
         output=tmp_path, functions=("inverse_dynamics",), longest_gpu_program=50
     )
@@ -193,6 +200,7 @@ def test_memory_of_loops_is_an_array_of_the_call(driver: Driver, tmp_path: Path)
         x.astype("float32") for x in case(SUBJECTS["arm6"], "inverse_dynamics", 40).arguments[:3]
     )
     found = jax.jit(robot.inverse_dynamics)(q, qd, qdd)
+    assert len(driver.launches) == (1 if filling > 40 else 2)
     plain = robot.inverse_dynamics(*map(np.asarray, (q, qd, qdd)))
     np.testing.assert_allclose(found, plain, rtol=1e-4, atol=1e-3)
 

@@ -144,6 +144,7 @@ def test_every_function_is_bound_with_the_arguments_that_it_has(name, monkeypatc
         ground=GROUND["arm6"] if touches else (),
         contact=touches and {"terrain": gridgen.terrain(np.zeros((2, 2)), half_lengths=(1, 1))},
         actuators="ctrl" in FUNCTIONS[name].options and [{"joint": "elbow_joint"}],
+        sensors=name == "sensors" and [{"kind": "imu", "link": "wrist_3_link"}],
         spheres={"base_link": [(0.0, 0.0, 0.0, 0.3)], "wrist_3_link": [(0.0, 0.0, 0.0, 0.3)]},
     )
     seen = []

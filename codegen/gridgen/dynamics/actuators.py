@@ -59,6 +59,15 @@ def actuator_torques(state: State) -> list[Scalar]:
     return [forces.get(j, state.scalars.constant(0.0)) for j in range(state.tree.nv)]
 
 
+def actuator_forces(state: State) -> list[Scalar]:
+    """Return the force of each actuator, before the range of its joint."""
+    controls = state.given.get("ctrl", ())
+    return [
+        _force(state, one, control)[0]
+        for one, control in zip(state.tree.actuators, controls, strict=True)
+    ]
+
+
 def _terms(state: State) -> tuple[dict[int, Scalar], dict[int, Scalar]]:
     """Return the forces of actuators, and those of their derivatives by qd that are implicit.
 
@@ -79,7 +88,7 @@ def _terms(state: State) -> tuple[dict[int, Scalar], dict[int, Scalar]]:
     for j, bounds in ranges.items():
         if j in rates:
             rates[j] = _inside(forces[j], bounds, rates[j], scalars)
-        forces[j] = _clamped(forces[j], bounds, scalars)
+        forces[j] = clamped(forces[j], bounds, scalars)
     return forces, rates
 
 
@@ -88,13 +97,13 @@ def _force(state: State, one: Actuator, control: Scalar) -> tuple[Scalar, Scalar
     scalars, body = state.scalars, state.tree.bodies[one.body]
     gear = scalars.constant(one.gear)
     moving = scalars.constant(1.0), gear * state.q[body.q_index], gear * state.qd[body.v_index]
-    control = _clamped(control, one.ctrl_range, scalars)
+    control = clamped(control, one.ctrl_range, scalars)
     force = _sum(one.gain, moving, scalars) * control + _sum(one.bias, moving, scalars)
     rate = None
     if one.is_implicit and (one.gain[2] or one.bias[2]):
         rate = scalars.constant(one.gain[2]) * control + scalars.constant(one.bias[2])
         rate = _inside(force, one.force_range, rate, scalars)
-    return _clamped(force, one.force_range, scalars), rate
+    return clamped(force, one.force_range, scalars), rate
 
 
 def _sum(factors: Sequence[float], values: Sequence[Scalar], scalars: Scalars) -> Scalar:
@@ -105,7 +114,8 @@ def _sum(factors: Sequence[float], values: Sequence[Scalar], scalars: Scalars) -
     return total
 
 
-def _clamped(x: Scalar, bounds: Sequence[float], scalars: Scalars) -> Scalar:
+def clamped(x: Scalar, bounds: Sequence[float], scalars: Scalars) -> Scalar:
+    """Return a value between bounds, which may be infinite."""
     low, high = bounds
     if low > -math.inf:
         x = scalars.select(x - low, scalars.constant(low), x)

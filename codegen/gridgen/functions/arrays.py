@@ -30,8 +30,8 @@ class ArrayKind:
     Attributes:
         shape:  shape for one state: numbers and the robot's ``nq``, ``nv``, ``bodies``,
                 ``frames``, ``parameters``, ``rows`` (of ``params``), ``constraints``,
-                ``constraint_rows``, ``contacts``, ``contact_points`` and ``actuators``; ``OPEN``
-                for an axis of any length.
+                ``constraint_rows``, ``contacts``, ``contact_points``, ``actuators`` and
+                ``sensor_numbers``; ``OPEN`` for an axis of any length.
         text:   description.
         unit:   unit of the elements. Spatial vectors have the linear part first.
         shared: whether one value may apply to the whole batch.
@@ -281,6 +281,7 @@ ARRAYS: dict[str, ArrayKind] = {
     "contact_forces": ArrayKind(
         ("contact_points", 3), "force on each point that may touch the ground, in the base", "N"
     ),
+    "sensordata": ArrayKind(("sensor_numbers",), "numbers of the sensors, in their order", "mixed"),
     "torque_error": ArrayKind((), "error of the joint torques, relative", "1"),
     "impulses": ArrayKind(
         ("constraint_rows",), "impulses of the constraints in their rows' order", "N s, N m s"
@@ -434,7 +435,8 @@ def shape_of(name: str, robot: Mapping[str, int]) -> tuple[int, ...]:
         name:  name of the array.
         robot: extents of the robot by name: ``nq``, ``nv``, and those that the shape requires of
                ``bodies``, ``frames``, ``parameters``, ``rows``, ``constraints``,
-               ``constraint_rows``, ``contacts``, ``contact_points`` and ``actuators``.
+               ``constraint_rows``, ``contacts``, ``contact_points``, ``actuators`` and
+               ``sensor_numbers``.
     """
     shape = ARRAYS[name].shape
     robot = {**robot, "2 nv": 2 * robot["nv"], "3 nv": 3 * robot["nv"]}

@@ -177,7 +177,7 @@ class Dynamics(Calls):
             "aba": Algorithm(
                 "aba.forward_dynamics_aba",
                 "articulated bodies, Yang, Wu, Pan (prefix sums) eq. 7 and 8",
-                ("thread", "scan"),
+                _INVERSE_SCHEDULES,
                 ("of_a_singular_mass_matrix", "of_mimic_joints"),
             ),
             "crba": Algorithm(

@@ -17,6 +17,7 @@ from gridgen.functions.types import (
     StoreEvery,
     ThreadSchedule,
     Unpack,
+    WarpSchedule,
     Writable,
 )
 
@@ -64,6 +65,12 @@ def _refusals(integrator: str, *others: str) -> tuple[str, ...]:
     return ("of_a_singular_mass_matrix", *others, *of_method)
 
 
+def _schedules(integrator: str) -> tuple[str, ...]:
+    """Return the schedules of a step: teams evaluate forward dynamics once."""
+    has_teams = integrator not in MULTI_STAGE and integrator != "variational"
+    return ("thread", "warp") if has_teams else ("thread",)
+
+
 class Motion(Calls):
     """Motion in time."""
 
@@ -74,7 +81,8 @@ class Motion(Calls):
             name: Algorithm(
                 f"integrators.{name}",
                 source,
-                refusals=_refusals(name),
+                _schedules(name),
+                _refusals(name),
                 title=title,
                 in_loops=name in _EXPLICIT,
             )
@@ -90,7 +98,7 @@ class Motion(Calls):
         dt: NumberLike,
         *,
         integrator: Integrator = "semi_implicit",
-        schedule: ThreadSchedule = "auto",
+        schedule: WarpSchedule = "auto",
         out: tuple[Writable, Writable] | None = None,
         **options: Unpack[Moving],
     ) -> tuple[Array, Array]:
@@ -117,7 +125,8 @@ class Motion(Calls):
                         follow the initial accelerations too. ``variational``: the midpoint rule of
                         discrete mechanics, of order two, at eight times the cost: it conserves
                         momenta, and its energy does not drift.
-            schedule:   ``thread``; ``auto`` selects it.
+            schedule:   ``thread`` or ``warp``, as in ``inverse_dynamics``; ``warp`` for
+                        integrators with one evaluation of forward dynamics.
             out:        output arrays.
             options:    as in ``inverse_dynamics``, and of a robot with constraints as in
                         ``constrained_forward_dynamics``; all are constant during the step.
@@ -142,7 +151,8 @@ class Motion(Calls):
             name: Algorithm(
                 f"linearization.{name}",
                 f"chain rule along step_{name}",
-                refusals=_refusals(name, "of_contacts_in_the_world"),
+                _schedules(name),
+                _refusals(name, "of_contacts_in_the_world"),
                 title=INTEGRATORS[name],
                 in_loops=name in _EXPLICIT,
             )
@@ -159,7 +169,7 @@ class Motion(Calls):
         dt: NumberLike,
         *,
         integrator: Integrator = "semi_implicit",
-        schedule: ThreadSchedule = "auto",
+        schedule: WarpSchedule = "auto",
         out: tuple[Writable, Writable] | None = None,
         **options: Unpack[Moving],
     ) -> tuple[Array, Array]:

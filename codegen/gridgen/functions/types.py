@@ -288,6 +288,19 @@ class Soft(InGravity, Inertial, Controlled, Placed, total=False):
     active: ArrayLike | None
 
 
+class Sensed(Soft, Activated, total=False):
+    """Those of sensors and of the accelerations that they measure.
+
+    Attributes:
+        joint_friction: as in ``Damped``.
+        stabilization:  as in ``Constrained``; compliance likewise.
+    """
+
+    joint_friction: ArrayLike | None
+    stabilization: ArrayLike | None
+    compliance: ArrayLike | None
+
+
 class Moving(Constrained, Controlled, total=False):
     """Those of steps.
 

@@ -53,6 +53,7 @@ from gridgen.model.pose import (
     transpose,
 )
 from gridgen.model.rotors import add_rotors
+from gridgen.model.sensors import place_sensors
 from gridgen.model.singular import singular_joints
 from gridgen.model.soft import ContactModel
 from gridgen.model.spheres import place_spheres
@@ -168,6 +169,7 @@ def build_tree(
         contact_model=contact_model,
         actuators=actuators,
         springs=springs,
+        sensors=place_sensors(description, options, bodies, parts.frames, actuators, own),
         spheres=spheres,
         keyframes={
             name: _keyframe(one, bodies, (len(lower), len(effort)), actuators, options)

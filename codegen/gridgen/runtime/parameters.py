@@ -262,10 +262,10 @@ class Parameters:
         params = adopt(params, "params")
         check_dtype(params, "params")
         if on_gpu(params):
-            if not is_asked:
+            if not is_requested:
                 return
             params = params.get()
-        if not is_asked and self.are_accepted(params):
+        if not is_requested and self.are_accepted(params):
             return
         shape = self.own["params"].shape
         if params.shape[-2:] != shape:

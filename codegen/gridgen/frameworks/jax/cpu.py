@@ -164,4 +164,4 @@ def _scratch(operation: Operation) -> int:
 
 
 #: The handler for kernels on a CPU.
-TARGET = Target(_NAME, _attributes, _scratch)
+TARGET = Target(_NAME, _attributes, _scratch, lambda scratch, states, itemsize: states)

@@ -166,6 +166,7 @@ class Request:
     states: int  #: number of states.
     strides: tuple[int, ...]  #: strides of states and of components, for each array, inputs first.
     scratch: int  #: scratch numbers per state, in the kernel's last array.
+    launched: int  #: most states of a launch.
 
 
 class Target(NamedTuple):
@@ -175,6 +176,8 @@ class Target(NamedTuple):
     #: compiles a kernel, and returns the handler's attributes for a call.
     attributes: Callable[[Request], dict[str, Any]]
     scratch: Callable[[Operation], int]  #: returns a kernel's scratch numbers per state.
+    #: returns the most states of a launch: of these numbers, the states, and bytes of a number.
+    launched: Callable[[int, int, int], int]
 
 
 def compiled_handler(unit: str) -> Path:

@@ -146,9 +146,9 @@ def _lowered(*operands: Any, operation: Operation, target: Target) -> list[Any]:
             known[name] if name in known else jax.numpy.zeros(shape, dtype)
             for name, shape in kernel.inputs.items()
         ]
-        request = _request(operation, given, lead, target.scratch(operation))
+        request = _request(operation, given, lead, target)
         if request.scratch:
-            results.append(jax.ShapeDtypeStruct((request.scratch, request.states), dtype))
+            results.append(jax.ShapeDtypeStruct((request.scratch, request.launched), dtype))
         found = jax.ffi.ffi_call(target.name, results)(*given, **target.attributes(request))
     else:
         found = [jax.numpy.zeros(result.shape, dtype) for result in results]
@@ -156,7 +156,7 @@ def _lowered(*operands: Any, operation: Operation, target: Target) -> list[Any]:
     return [by_name[name] for name in operation.outputs]
 
 
-def _request(operation: Operation, given: Sequence[Any], lead: Shape, scratch: int) -> Request:
+def _request(operation: Operation, given: Sequence[Any], lead: Shape, target: Target) -> Request:
     """Return the request for a target; arrays are in C order."""
     kernel = operation.kernel
     strides: list[int] = []
@@ -165,7 +165,9 @@ def _request(operation: Operation, given: Sequence[Any], lead: Shape, scratch: i
         strides += (0 if x.shape == shape and lead else math.prod(shape), 1)
     for shape in kernel.outputs.values():
         strides += (math.prod(shape), 1)
-    return Request(operation, given[0].dtype.name, math.prod(lead), tuple(strides), scratch)
+    scratch, states, dtype = target.scratch(operation), math.prod(lead), given[0].dtype
+    launched = target.launched(scratch, states, dtype.itemsize) if scratch else states
+    return Request(operation, dtype.name, states, tuple(strides), scratch, launched)
 
 
 def _second_pushforward(operands: Sequence[Any], operation: Operation) -> list[Any]:

@@ -34,6 +34,7 @@ _INPUTS = {
     "parameter_values": "parameters",
     "parameter_names": "parameter_names",
     "keyframes": "keyframes",
+    "sensors": "sensors",
 }
 
 
@@ -70,6 +71,8 @@ class RobotRecord:
     parameter_names: tuple[str, ...] = ()  #: links with rows of ``params``.
     #: ``q``, ``qd`` and ``ctrl`` of the file's keyframes, by name.
     keyframes: Mapping[str, Any] = field(default_factory=dict)
+    #: name and count of numbers of each sensor.
+    sensors: tuple[tuple[str, int], ...] = ()
     longest_program: int  #: instructions of the longest straight-line program.
     longest_gpu_program: int  #: the same for a thread of a GPU.
     nq: int  #: number of positions.

@@ -48,7 +48,7 @@ _SEED = 0
 # Most distinct states of a batch.
 _DRAWN = 4096
 # Candidates slower than the fastest by this factor are not measured with more states than this.
-_HOPELESS, _FEW = 8.0, 1024
+_TOO_SLOW, _FEW = 8.0, 1024
 
 
 @dataclass(frozen=True)
@@ -200,7 +200,7 @@ class _Measurement:
         return self._planner.candidates(key, row, batch, self.place, dtype)
 
     def times(
-        self, key: KernelKey, dtype: Dtype, batch: int, hopeless: Collection[TimedKernel]
+        self, key: KernelKey, dtype: Dtype, batch: int, too_slow: Collection[TimedKernel]
     ) -> dict[TimedKernel, float]:
         """Return the seconds of each candidate of a function; empty if memory is short."""
         candidates = self._candidates(key, FUNCTIONS[key.function], batch, dtype)
@@ -216,7 +216,7 @@ class _Measurement:
         )
         out = outs if len(outs) > 1 else outs[0]
         named = {timed_kernel(one, self.place, dtype): one for one in candidates}
-        calls = {key: self._call(named[key], inputs, out) for key in named if key not in hopeless}
+        calls = {key: self._call(named[key], inputs, out) for key in named if key not in too_slow}
         return least(self._clock, calls)
 
     def _drawn(self, record: Kernel, dtype: Dtype, batch: int) -> dict[str, Array]:
@@ -271,13 +271,13 @@ def tune(module: Module, selection: TuneSelection, progress: Progress | None = N
         for number, (key, dtype) in enumerate(every_form, 1):
             name = f"{key.function} in {dtype} on {selection.device}"
             shown(Step.of("measuring", name, number, len(every_form)))
-            hopeless: set[TimedKernel] = set()
+            too_slow: set[TimedKernel] = set()
             for batch in sorted(set(selection.batches)):
-                found = measurement.times(key, dtype, batch, hopeless)
+                found = measurement.times(key, dtype, batch, too_slow)
                 for candidate, seconds in found.items():
                     times.setdefault(candidate, {})[batch] = seconds
-                    if batch >= _FEW and seconds > _HOPELESS * min(found.values()):
-                        hopeless.add(candidate)
+                    if batch >= _FEW and seconds > _TOO_SLOW * min(found.values()):
+                        too_slow.add(candidate)
     description, place = module.description, measurement.place
     known = find_profile(description.digest, place)[0]
     every = {**known.times, **times} if known else times
@@ -298,7 +298,7 @@ def _outcomes(
         for dtype in selection.dtypes:
             for batch in sorted(set(selection.batches)):
                 found = after.plan(key, row, batch, profile.place, dtype).chosen
-                unasked = before.plan(key, row, batch, profile.place, dtype).chosen
-                took = profile.seconds(timed_kernel(unasked, profile.place, dtype), batch)
+                by_default = before.plan(key, row, batch, profile.place, dtype).chosen
+                took = profile.seconds(timed_kernel(by_default, profile.place, dtype), batch)
                 if found.is_measured and found.seconds is not None and took is not None:
                     yield Outcome(key.function, dtype, batch, found, found.seconds, took)

@@ -38,18 +38,14 @@ class RolloutSchedule:
 
     def keys(self, selection: KernelSelection) -> Iterator[KernelKey]:
         """Yield the requested kernels; see ``Schedule``."""
-        if _ROW.name in selection.functions:
-            for integrator in _ROW.methods:
-                if selection.integrators is not None and integrator not in selection.integrators:
-                    continue
-                for inputs in input_sets(_ROW.optional_inputs, selection.inputs):
-                    key = KernelKey(_ROW.name, integrator, inputs=inputs)
-                    yield key
-                    if selection.variants:
-                        yield replace(key, variant=WITH_EFFORTS)
-                        yield replace(key, parts=(EXCESS,))
-                    if "vjp" in selection.products:
-                        yield key.product("vjp", BEGINNING_AND_TORQUES)
+        for plain in filter(selection.has, (KernelKey(_ROW.name, own) for own in _ROW.methods)):
+            for inputs in input_sets(_ROW.optional_inputs, selection.inputs):
+                yield (key := replace(plain, inputs=inputs))
+                if selection.variants:
+                    yield replace(key, variant=WITH_EFFORTS)
+                    yield replace(key, parts=(EXCESS,))
+                if "vjp" in selection.products:
+                    yield key.product("vjp", BEGINNING_AND_TORQUES)
 
     def has(self, key: KernelKey) -> bool:
         """Return whether a kernel belongs to this schedule; see ``Schedule``."""

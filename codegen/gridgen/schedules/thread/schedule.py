@@ -54,13 +54,7 @@ class ThreadSchedule:
         if selection.frames is not None:
             of_frames = frame_computations(self.tree, selection.frames)
         for computation in (*plain, *of_frames.values()):
-            is_selected = computation.key.function in selection.functions and (
-                computation.key.step
-                or selection.integrators is None
-                or FUNCTIONS[computation.key.function].method_word != "integrator"
-                or computation.key.method in selection.integrators
-            )
-            if is_selected and (selection.variants or computation.is_called):
+            if selection.has(computation.key) and (selection.variants or computation.is_called):
                 for inputs in input_sets(computation.optional_inputs, selection.inputs):
                     key = with_inputs(computation, inputs).key
                     yield key

@@ -90,6 +90,7 @@ _PHASES = {
     "response": "derivatives of the transmitted wrench by its motion",
     "solve": "factorization and solution",
     "actuators": "forces of actuators and springs",
+    "sensor": "numbers of sensors",
     "constraint": "acceleration of the constraints without constraint forces",
     "forces": "constraint forces",
     "contact": "points that may touch the ground",

@@ -17,7 +17,19 @@ from gridgen.symbolic.scalars import FoldingScalars, Scalar
 from gridgen.symbolic.trace import TraceScalars
 
 #: Names that the text around a program has.
-NAMES = ("lane", "is_valid", "shared", "numbers", "indices", "up", "above", "component", "team")
+NAMES = (
+    "lane",
+    "is_valid",
+    "shared",
+    "numbers",
+    "indices",
+    "up",
+    "above",
+    "component",
+    "level",
+    "depth",
+    "team",
+)
 
 
 @dataclass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -128,16 +128,20 @@ class LoopScalars(MemoryScalars):
         """Yield an index for each run of members of one kind, or one for each kind in a loop."""
         where = self._where
         loop = (*where, word, self._ordinal((*where, word)))
-        kinds = self._kinds(loop, members)
-        runs = runs_of(members, kinds)
-        for run in runs if len(runs) <= len(set(kinds.values())) + 2 else [members]:
-            if len(run) == 1:
-                self._where = (*loop, run[0])
-                yield run[0]
-                continue
-            variable = self._variable(word)
-            walk = along(variable, run)
-            yield from self._loop(loop, walk, run, kinds, walk.domain)
+        pending = set(members)
+        while pending:
+            kinds = self._kinds(loop, members)
+            runs = runs_of(members, kinds)
+            for run in runs if len(runs) <= len(set(kinds.values())) + 2 else [members]:
+                here = [member for member in run if member in pending]
+                pending.difference_update(here)
+                if len(run) == len(here) == 1:
+                    self._where = (*loop, run[0])
+                    yield run[0]
+                elif here:
+                    variable = self._variable(word)
+                    walk = along(variable, run)
+                    pending |= yield from self._loop(loop, walk, here, kinds, walk.domain)
         self._where = where
 
     def between(
@@ -151,7 +155,7 @@ class LoopScalars(MemoryScalars):
         if members := range(least, most - step + 1, step):
             variable = self._variable(word)
             walk = between(variable, text_of(first), text_of(end), step, most)
-            yield from self._loop(loop, walk, members, self._kinds(loop, members), most)
+            yield from self._loops(loop, walk, members, most)
         self._where = where
 
     def several(self, word: str, count: int, end: int | Index) -> Iterator[list[Any]]:
@@ -186,14 +190,25 @@ class LoopScalars(MemoryScalars):
             variable = self._variable("below")
             ends = self.loops.constants("ends", subtree_ends(branches))
             walk = upward(variable, text_of(index), parents, ends)
-            kinds = self._kinds(loop, ordered)
-            yield from self._loop(loop, walk, ordered, kinds, walk.domain)
+            yield from self._loops(loop, walk, ordered, walk.domain)
         self._where = where
+
+    def _loops(self, loop: Key, walk: Walk, members: Sequence[int], domain: int) -> Iterator[Index]:
+        """Yield the indices of a loop, then those of members that its groups have dropped."""
+        pending = set(members)
+        while pending:
+            here = [member for member in members if member in pending]
+            kinds = self._kinds(loop, members)
+            pending = yield from self._loop(loop, walk, here, kinds, domain)
 
     def _loop(
         self, loop: Key, walk: Walk, members: Sequence[int], kinds: dict[int, Key], domain: int
-    ) -> Iterator[Index]:
-        """Open a loop, yield an index for each kind of its members, and close it."""
+    ) -> Generator[Index, None, set[int]]:
+        """Open a loop, yield an index for each kind of its members, and close it.
+
+        Returns the members that its groups have dropped. The attempt that traces them too finds the
+        answers of all members, although it must be repeated.
+        """
         groups: dict[Key, list[int]] = {}
         for member in members:
             groups.setdefault(kinds[member], []).append(member)
@@ -204,15 +219,19 @@ class LoopScalars(MemoryScalars):
         for member in members:
             table[member] = numbers[kinds[member]]
         which = self.loops.constants("kinds", table) if len(groups) > 1 else None
+        left: set[int] = set()
         for kind, group in groups.items():
             self._where = (*loop, group[0], len(group))
             if which:
                 self._mark(Case(which, walk.variable, numbers[kind], len(groups)), +1)
-            yield Group(loop, walk.variable, tuple(group), domain, self.notes, self.loops).index
+            traced = Group(loop, walk.variable, tuple(group), domain, self.notes, self.loops)
+            yield traced.index
+            left.update(traced.members)
             if which:
                 self._mark(Leave(), -1)
         self._mark(Leave(), -1)
         self._walks.pop()
+        return set(members) - left
 
     def _kinds(self, loop: Key, members: Sequence[int]) -> dict[int, Key]:
         """Return the kind of each member: its answers to the queries."""

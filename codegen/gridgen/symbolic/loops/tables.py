@@ -113,9 +113,9 @@ class Table:
             return neighbors(self, index)
         members = (index,) if isinstance(index, int) else index.values
         forms = [self._forms[member] for member in members if member in self._forms]
-        if len(forms) < len(members) and self._tracer.notes.changed:
-            raise UnsettledError  # members may lack a record because they were dropped
         if not forms:
+            if self._tracer.notes.changed:
+                raise UnsettledError  # its members were dropped
             raise InternalError(f"{self.memory.name} is read before it is written")
         form = forms[0]
         if isinstance(index, Index):
@@ -179,8 +179,6 @@ class Table:
         used = self._used.setdefault(leaf, {})
         values = []
         for member in (index,) if isinstance(index, int) else index.values:
-            if notes.changed and member not in now and member not in before:
-                raise UnsettledError  # not written yet, or by members that were dropped
             values.append(now.get(member, before.get(member, 0.0)))
             used.setdefault(member, values[-1])  # what is read later may be newer
         if not isinstance(index, Index) or all(value == values[0] for value in values):
