@@ -293,9 +293,9 @@ class RobotOptions:
         (),
         values.hashable,
         """robot parameters that are inputs of the functions: ``armature``, ``damping``,
-        ``joint_friction``, ``offsets`` of constraints, and inertias, by the name of a link, a list
-        of links, or ``all`` for every moving body with the links fixed to it
-        (docs/parameters.md).""",
+        ``joint_friction``, ``offsets`` of constraints, ``actuator_gains``, ``gear``, ``stiffness``
+        of springs, and inertias, by the name of a link, a list of links, or ``all`` for every
+        moving body with the links fixed to it (docs/parameters.md).""",
         metavar="NAME,...",
         join=values.listed,
     )

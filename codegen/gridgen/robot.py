@@ -272,7 +272,7 @@ class Robot(Declared, Drawn, Exported):
             margin: least distance, one number or (B,) [m].
 
         Returns:
-            free: (B,) 1 where no configuration of the path collides, otherwise 0.
+            free: (B,) bool, whether no configuration of the path collides.
 
         Raises:
             ModelError:  the robot was loaded without spheres.

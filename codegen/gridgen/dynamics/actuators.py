@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gridgen.dynamics.state import Numbers, State
-from gridgen.model.kinematic_tree import Actuator
 from gridgen.symbolic.scalars import Scalar, Scalars
 
 
@@ -28,12 +27,13 @@ def actuated(state: State, tau: Numbers) -> Numbers:
     total = [tau[j] for j in range(tree.nv)]
     for j, force in _terms(state)[0].items():
         total[j] = total[j] + force
-    for spring in tree.springs:
+    own = state.given.get("stiffness") or [scalars.constant(one.stiffness) for one in tree.springs]
+    for spring, stiffness in zip(tree.springs, own, strict=True):
         body, rest = tree.bodies[spring.body], [*map(scalars.constant, spring.rest)]
         place = [state.q[body.q_index + k] for k in range(body.nq)]
         stretches = body.joint_type.difference(rest, place, scalars)
         for j, stretch in enumerate(stretches, body.v_index):
-            total[j] = total[j] - scalars.constant(spring.stiffness) * stretch
+            total[j] = total[j] - stiffness * stretch
     return total
 
 
@@ -61,11 +61,7 @@ def actuator_torques(state: State) -> list[Scalar]:
 
 def actuator_forces(state: State) -> list[Scalar]:
     """Return the force of each actuator, before the range of its joint."""
-    controls = state.given.get("ctrl", ())
-    return [
-        _force(state, one, control)[0]
-        for one, control in zip(state.tree.actuators, controls, strict=True)
-    ]
+    return [_force(state, number)[0] for number in range(len(state.tree.actuators))]
 
 
 def _terms(state: State) -> tuple[dict[int, Scalar], dict[int, Scalar]]:
@@ -77,9 +73,9 @@ def _terms(state: State) -> tuple[dict[int, Scalar], dict[int, Scalar]]:
     forces: dict[int, Scalar] = {}
     rates: dict[int, Scalar] = {}
     ranges = {}
-    for one, control in zip(tree.actuators, state.given.get("ctrl", ()), strict=True):
-        j, gear = tree.bodies[one.body].v_index, scalars.constant(one.gear)
-        force, rate = _force(state, one, control)
+    for number, one in enumerate(tree.actuators):
+        j, gear = tree.bodies[one.body].v_index, _gear(state, number)
+        force, rate = _force(state, number)
         forces[j] = forces[j] + gear * force if j in forces else gear * force
         if rate is not None:
             rate = gear * gear * rate
@@ -92,25 +88,39 @@ def _terms(state: State) -> tuple[dict[int, Scalar], dict[int, Scalar]]:
     return forces, rates
 
 
-def _force(state: State, one: Actuator, control: Scalar) -> tuple[Scalar, Scalar | None]:
+def _gear(state: State, number: int) -> Scalar:
+    if gears := state.given.get("gear"):
+        return gears[number]
+    return state.scalars.constant(state.tree.actuators[number].gear)
+
+
+def _force(state: State, number: int) -> tuple[Scalar, Scalar | None]:
     """Return the force of an actuator, and its implicit derivative by its velocity, if any."""
-    scalars, body = state.scalars, state.tree.bodies[one.body]
-    gear = scalars.constant(one.gear)
+    scalars, one = state.scalars, state.tree.actuators[number]
+    body, gear, control = (
+        state.tree.bodies[one.body],
+        _gear(state, number),
+        state.given["ctrl"][number],
+    )
+    gain: Sequence[Scalar | None] = [scalars.constant(x) if x else None for x in one.gain]
+    bias: Sequence[Scalar | None] = [scalars.constant(x) if x else None for x in one.bias]
+    if gains := state.given.get("actuator_gains"):
+        gain, bias = gains[6 * number : 6 * number + 3], gains[6 * number + 3 : 6 * number + 6]
     moving = scalars.constant(1.0), gear * state.q[body.q_index], gear * state.qd[body.v_index]
     control = clamped(control, one.ctrl_range, scalars)
-    force = _sum(one.gain, moving, scalars) * control + _sum(one.bias, moving, scalars)
+    force = _sum(gain, moving, scalars) * control + _sum(bias, moving, scalars)
     rate = None
-    if one.is_implicit and (one.gain[2] or one.bias[2]):
-        rate = scalars.constant(one.gain[2]) * control + scalars.constant(one.bias[2])
+    if one.is_implicit and (gain[2] is not None or bias[2] is not None):
+        rate = _sum(gain[2:], moving[:1], scalars) * control + _sum(bias[2:], moving[:1], scalars)
         rate = _inside(force, one.force_range, rate, scalars)
     return clamped(force, one.force_range, scalars), rate
 
 
-def _sum(factors: Sequence[float], values: Sequence[Scalar], scalars: Scalars) -> Scalar:
+def _sum(factors: Sequence[Scalar | None], values: Sequence[Scalar], scalars: Scalars) -> Scalar:
     total = scalars.constant(0.0)
     for factor, value in zip(factors, values, strict=True):
-        if factor:
-            total = total + scalars.constant(factor) * value
+        if factor is not None:
+            total = total + factor * value
     return total
 
 

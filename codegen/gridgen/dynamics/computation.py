@@ -36,6 +36,7 @@ def array_shape(name: str, tree: KinematicTree) -> tuple[int, ...]:
         "constraint_rows": sum(one.rows for one in tree.constraints),
         "contacts": len(tree.contact_model.contacts),
         "actuators": len(tree.actuators),
+        "springs": len(tree.springs),
         "sensor_numbers": sum(one.size for one in tree.sensors),
         "contact_points": sum(one.count for one in tree.contact_model.contacts),
     }

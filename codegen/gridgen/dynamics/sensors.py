@@ -6,22 +6,30 @@ Source: MuJoCo's documentation, XML reference, sensor; ``mj_sensorPos``, ``mj_se
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
-from gridgen.dynamics.actuators import actuator_forces, actuator_torques, clamped
+from gridgen.dynamics.actuators import actuated, actuator_forces, actuator_torques, clamped
+from gridgen.dynamics.contacts.assembly import Pressed
+from gridgen.dynamics.contacts.forward import solved_rows
+from gridgen.dynamics.contacts.rows import TINY, Row
+from gridgen.dynamics.contacts.solver import Problem
 from gridgen.dynamics.energy import kinetic_energy, potential_energy
 from gridgen.dynamics.frames import Pose, base_pose, body_poses, in_canonical, linear_velocities
 from gridgen.dynamics.integrators import accelerations
-from gridgen.dynamics.kinematics import BodyMotion, all_motions, joint_rate
-from gridgen.dynamics.mass import Mass, body_mass, constant_mass
+from gridgen.dynamics.kinematics import BodyMotion, all_motions, each, joint_rate
+from gridgen.dynamics.mass import Mass, body_mass, constant_mass, second_moments
+from gridgen.dynamics.rnea import body_forces
 from gridgen.dynamics.state import Numbers, State
 from gridgen.model.kinematic_tree import Body, Frame, KinematicTree, Sensor
 from gridgen.model.pose import Matrix3, to_quaternion
 from gridgen.model.pose import multiply as matrix_product
 from gridgen.model.pose import transpose as transposed
 from gridgen.model.sensors import KINDS
+from gridgen.model.soft import Solid
 from gridgen.symbolic.rotations import Quaternion, conjugate, multiply
 from gridgen.symbolic.scalars import FloatScalars, Scalar, Scalars
 from gridgen.symbolic.spatial import (
@@ -29,6 +37,7 @@ from gridgen.symbolic.spatial import (
     Motion,
     Placement,
     Vector,
+    Wrench,
     add,
     apply,
     constants,
@@ -54,7 +63,8 @@ def sensors(state: State, tau: Numbers) -> list[Scalar]:
         scalars.begin("sensor", -1)
         values = _VALUES[sensor.kind](observed, sensor)
         if sensor.cutoff:
-            bounds = -sensor.cutoff, sensor.cutoff
+            low = -math.inf if KINDS[sensor.kind].is_positive else -sensor.cutoff
+            bounds = low, sensor.cutoff
             values = [clamped(value, bounds, scalars) for value in values]
         found += values
     return found
@@ -86,6 +96,18 @@ class Observation:
     def velocities(self) -> list[Vector]:
         """Velocities of the bodies' origins."""
         return linear_velocities(self.state, self.still)
+
+    @cached_property
+    def pressed(self) -> list[Pressed]:
+        """Points of contacts with their forces."""
+        if not self.state.tree.contact_model.acts:
+            return []
+        return [*self.held.pressed(self.held.forces)]
+
+    @cached_property
+    def held(self) -> Problem:
+        """Soft constraints with their forces."""
+        return solved_rows(self.state, actuated(self.state, self.tau))
 
     @cached_property
     def accelerated(self) -> list[BodyMotion]:
@@ -152,6 +174,37 @@ class Observation:
             f, n = apply(pose.R, f), apply(pose.R, n)
             linear, angular = add(linear, f), add(angular, add(n, cross(pose.p, f)))
         return linear, angular
+
+    def wrench(self, sensor: Sensor) -> Wrench:
+        """Return the wrench that moves a subtree, at the sensor in the axes of the base."""
+        state, tree, scalars = self.state, self.state.tree, self.state.scalars
+        assert sensor.frame is not None
+        at = self.pose(sensor.frame).p
+        force = moment = constants(ZERO, scalars)
+
+        def add_wrench(f: Vector, n: Vector, point: Vector) -> None:
+            nonlocal force, moment
+            force, moment = add(force, f), add(moment, add(n, cross(sub(point, at), f)))
+
+        forces = None
+        for index, lump in sensor.pieces:
+            motion, pose = self.accelerated[index], self.poses[index]
+            if lump is not None:
+                mass = constant_mass(lump, scalars)
+                moments = second_moments(mass.I, 1.0)
+                f, n = mass.field_wrench(motion.a, motion.field, moments)
+            else:
+                forces = forces or body_forces(state, each(tree, self.accelerated))
+                f, n = forces[index]
+            add_wrench(apply(pose.R, f), apply(pose.R, n), pose.p)
+        for one in self.pressed:
+            contact = one.contact
+            other = contact.other.link if isinstance(contact.other, Solid) else None
+            sign = float(other in sensor.links) - float(contact.solid.link in sensor.links)
+            if sign:
+                factor = scalars.constant(sign)
+                add_wrench(scale(factor, one.force), scale(factor, one.moment), one.point)
+        return force, moment
 
 
 def _of_frame(sensor: Sensor) -> Frame:
@@ -341,6 +394,62 @@ def _subtreeangmom(seen: Observation, sensor: Sensor) -> Vector:
     return sub(angular, cross(_subtreecom(seen, sensor), linear))
 
 
+def _force(seen: Observation, sensor: Sensor) -> Vector:
+    return apply(transpose(seen.pose(_of_frame(sensor)).R), seen.wrench(sensor)[0])
+
+
+def _torque(seen: Observation, sensor: Sensor) -> Vector:
+    return apply(transpose(seen.pose(_of_frame(sensor)).R), seen.wrench(sensor)[1])
+
+
+def _touch(seen: Observation, sensor: Sensor) -> list[Scalar]:
+    """Return the sum of normal forces whose line, away from the link, meets the sensor's shape."""
+    scalars, pose = seen.state.scalars, seen.pose(_of_frame(sensor))
+    zero, (link,) = scalars.constant(0.0), sensor.links
+    total, back = zero, transpose(pose.R)
+    for one in seen.pressed:
+        contact = one.contact
+        is_other = isinstance(contact.other, Solid) and contact.other.link == link
+        if contact.solid.link != link and not is_other:
+            continue
+        ray = one.normal if is_other else neg(one.normal)
+        force = one.pressure
+        if sensor.zone is not None:
+            start = apply(back, sub(one.point, pose.p))
+            test = misses(sensor.zone, start, apply(back, ray), scalars)
+            force = scalars.select(test, force, zero)
+        total = total + scalars.select(-one.pressure, force, zero)
+    return [total]
+
+
+def _contact(seen: Observation, sensor: Sensor) -> list[Scalar]:
+    """Return the number of points of a contact that touch."""
+    one, zero = map(seen.state.scalars.constant, (1.0, 0.0))
+    total = zero
+    for distance in seen.held.distances(sensor.contact):
+        total = total + seen.state.scalars.select(distance, one, zero)
+    return [total]
+
+
+def _limit(value: Callable[[Observation, Row, Sequence[Scalar]], Scalar]) -> Any:
+    """Return the numbers of the limits of a joint; zero for one that is not near."""
+
+    def values(seen: Observation, sensor: Sensor) -> list[Scalar]:
+        zero = seen.state.scalars.constant(0.0)
+        joint = seen.state.tree.bodies[sensor.body].joint
+        found = zero
+        rows = [
+            (row, force)
+            for row, force in zip(seen.held.rows, seen.held.forces, strict=True)
+            if isinstance(row, Row) and row.joint == joint
+        ]
+        for row, force in reversed(rows):  # where both ends act, the lower one is MuJoCo's
+            found = seen.state.scalars.select(row.distance, value(seen, row, force), found)
+        return [found]
+
+    return values
+
+
 def _potential(seen: Observation, sensor: Sensor) -> list[Scalar]:
     state, scalars = seen.state, seen.state.scalars
     still = constants(ZERO, scalars)
@@ -385,7 +494,60 @@ _VALUES: Mapping[str, Callable[[Observation, Sensor], Sequence[Scalar]]] = {
     "subtreecom": _subtreecom,
     "subtreelinvel": _subtreelinvel,
     "subtreeangmom": _subtreeangmom,
+    "touch": _touch,
+    "contact": _contact,
+    "force": _force,
+    "torque": _torque,
+    "jointlimitpos": _limit(lambda seen, row, force: row.distance),
+    "jointlimitvel": _limit(lambda seen, row, force: row.rates(seen.state.qd)[0]),
+    "jointlimitfrc": _limit(lambda seen, row, force: force[0]),
     "e_potential": _potential,
     "e_kinetic": _kinetic,
 }
 assert _VALUES.keys() == KINDS.keys()
+
+
+def misses(
+    zone: tuple[str, Sequence[float]], start: Vector, ray: Vector, scalars: Scalars
+) -> Scalar:
+    """Return a number that is negative where a ray meets a shape, in the shape's axes.
+
+    Args:
+        zone:  kind and size, as of MuJoCo's sites.
+        start: where the ray begins.
+        ray:   its direction, a unit vector.
+        scalars: the type of number.
+    """
+    kind, size = zone
+    if kind == "capsule":
+        radius, half = size
+        found = misses(("cylinder", size), start, ray, scalars)
+        for end in (half, -half):
+            center = constants((0.0, 0.0, end), scalars)
+            other = misses(("sphere", (radius,)), sub(start, center), ray, scalars)
+            found = scalars.select(found - other, found, other)
+        return found
+    spans = []
+    if kind in ("sphere", "ellipsoid", "cylinder"):
+        radii = size if kind == "ellipsoid" else (size[0],) * (2 if kind == "cylinder" else 3)
+        scaled = [
+            ([scalars.constant(1.0 / r) * x for x, r in zip(vector, radii, strict=False)])
+            for vector in (start, ray)
+        ]
+        a, b = dot(scaled[1], scaled[1]), dot(*scaled)
+        a = scalars.select(TINY - a, a, scalars.constant(TINY))
+        square = b * b - a * (dot(scaled[0], scaled[0]) - 1.0)
+        root = scalars.sqrt(scalars.select(TINY - square, square, scalars.constant(TINY)))
+        apart = scalars.select(-square, scalars.constant(0.0), scalars.constant(1.0))
+        spans.append(((-b - root) / a + apart, (root - b) / a - apart))
+    for k, half in {"box": enumerate(size), "cylinder": ((2, size[-1]),)}.get(kind, ()):  # slabs
+        slope = scalars.select(ray[k], scalars.constant(-1.0), scalars.constant(1.0))
+        along = slope * ray[k]
+        along = scalars.select(TINY - along, along, scalars.constant(TINY))
+        middle, reach = -(slope * start[k]) / along, scalars.constant(half) / along
+        spans.append((middle - reach, middle + reach))
+    first, last = scalars.constant(0.0), spans[0][1]
+    for begin, end in spans:
+        first = scalars.select(first - begin, begin, first)
+        last = scalars.select(last - end, last, end)
+    return first - last

@@ -132,6 +132,8 @@ class Request:
 
     def __post_init__(self) -> None:
         """Convert ``active``, which may have booleans or integers; replace missing torques."""
+        if not self.options:
+            return
         if self.options.get("active") is not None:
             self.options = _in_numbers(self.options, self.arrays[0])
         ctrl: Any = self.options.get("ctrl")
@@ -176,6 +178,11 @@ class Calls(ABC):
     @abstractmethod
     def _call(self, request: Request) -> Any:
         """Compute the result of a request."""
+
+    def _tested(self, request: Request) -> Any:
+        """Return the result of a request in booleans, unless an array for it is given."""
+        found = self._call(request)
+        return found > 0 if request.out is None else found
 
     @abstractmethod
     def _linearized(

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from gridgen.functions.calls import Calls, Request
 from gridgen.functions.record import Algorithm, function
-from gridgen.functions.types import Array, ArrayLike, Controlled, Sensed, Soft, Unpack, Writable
+from gridgen.functions.types import (
+    Array,
+    ArrayLike,
+    Controlled,
+    Results,
+    Sensed,
+    Soft,
+    Unpack,
+    Writable,
+)
 
 
 def _algorithm(name: str) -> Algorithm:
@@ -34,7 +43,7 @@ class ContactDynamics(Calls):
         *,
         out: tuple[Writable, Writable] | None = None,
         **options: Unpack[Soft],
-    ) -> tuple[Array, Array]:
+    ) -> Results:
         """Return the joint accelerations of a robot on the ground, and the contact forces.
 
         The constraints are MuJoCo's: contacts, limits of joints, equality constraints and, for a
@@ -66,7 +75,7 @@ class ContactDynamics(Calls):
 
         Source: MuJoCo's documentation, chapter Computation; Todorov 2014.
         """
-        results: tuple[Array, Array] = self._call(
+        results: Results = self._call(
             Request("contact_forward_dynamics", (q, qd, tau), out, options)
         )
         return results

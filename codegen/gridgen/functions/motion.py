@@ -14,6 +14,7 @@ from gridgen.functions.types import (
     Integrator,
     Moving,
     NumberLike,
+    Results,
     StoreEvery,
     ThreadSchedule,
     Unpack,
@@ -101,7 +102,7 @@ class Motion(Calls):
         schedule: WarpSchedule = "auto",
         out: tuple[Writable, Writable] | None = None,
         **options: Unpack[Moving],
-    ) -> tuple[Array, Array]:
+    ) -> Results:
         """Return the state after a time step with constant joint torques.
 
         Configurations move as in ``integrate``: a floating base stays on its manifold, and
@@ -139,7 +140,7 @@ class Motion(Calls):
             ModelError: the mass matrix is singular.
             Also the errors of ``inverse_dynamics``.
         """
-        state: tuple[Array, Array] = self._call(
+        state: Results = self._call(
             Request("step", (q, qd, tau, dt), out, options, schedule, integrator)
         )
         return state
@@ -172,7 +173,7 @@ class Motion(Calls):
         schedule: WarpSchedule = "auto",
         out: tuple[Writable, Writable] | None = None,
         **options: Unpack[Moving],
-    ) -> tuple[Array, Array]:
+    ) -> Results:
         """Return the analytical derivatives of ``step`` by the state and by the joint torques.
 
         Changes of a state are vectors x of 2 nv numbers: the ``difference`` of the positions and
@@ -188,7 +189,7 @@ class Motion(Calls):
             A: (B, 2 nv, 2 nv)
             B: (B, 2 nv, nv)
         """
-        found: tuple[Array, Array] = self._call(
+        found: Results = self._call(
             Request("step_gradient", (q, qd, tau, dt), out, options, schedule, integrator)
         )
         return found
@@ -256,7 +257,7 @@ class Motion(Calls):
         integrator: Integrator = "semi_implicit",
         out: tuple[Writable, Writable] | None = None,
         **options: Unpack[Moving],
-    ) -> tuple[Array, Array]:
+    ) -> Results:
         """Return A and B of ``step_gradient`` for every step of trajectories.
 
         One kernel computes all steps as one batch. To bind such a call, pass the name
@@ -285,9 +286,7 @@ class Motion(Calls):
         backend = options.pop("backend", None)
         arrays = {"q": q, "qd": qd, "tau": tau, "dt": dt, **options}
         other = {"integrator": integrator, "backend": backend}
-        found: tuple[Array, Array] = self._linearized(
-            "rollout_gradient", arrays, other, substeps, out
-        )
+        found: Results = self._linearized("rollout_gradient", arrays, other, substeps, out)
         return found
 
     @function(
@@ -317,7 +316,7 @@ class Motion(Calls):
         schedule: ThreadSchedule = "auto",
         out: tuple[Writable, ...] | None = None,
         **options: Unpack[Moving],
-    ) -> tuple[Array, ...]:
+    ) -> Results:
         """Return the states of trajectories under given joint torques, computed by one kernel.
 
         The results are bitwise equal to those of repeated calls of ``step``; with ``record``, up
@@ -372,7 +371,7 @@ class Motion(Calls):
         settings = RolloutSettings(
             substeps, store_every, feedback, effort_limits, return_efforts, stop_when, record
         )
-        path: tuple[Array, ...] = self._call(
+        path: Results = self._call(
             Request(
                 "rollout", (q0, qd0, tau, dt), out, options, schedule, integrator, settings=settings
             )

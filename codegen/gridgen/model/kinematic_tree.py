@@ -209,8 +209,11 @@ class Sensor:
         to:       frame in whose axes, and relative to which, its numbers are; the base if None.
         body:     index of the body of its joint.
         actuator: index of its actuator.
+        contact:  index of its contact.
         pieces:   bodies of a subtree, with a mass in the canonical frame where it is not that of
                   the whole body; of a potential energy, the mass that does not move.
+        links:    those of the subtree; of a touch sensor, the link that it is on.
+        zone:     kind and size of the shape of a touch sensor about ``frame``; none for all points.
         field:    magnetic field in the base.
         signs:    of the quaternions of ``frame`` and ``to``: those that its file's simulator has at
                   the positions ``at``, (x, y, z, w) each; none for a file without signs.
@@ -225,7 +228,10 @@ class Sensor:
     to: Frame | None = None
     body: int = -1
     actuator: int = -1
+    contact: int = -1
     pieces: tuple[tuple[int, Lump | None], ...] = ()
+    links: tuple[str, ...] = ()
+    zone: tuple[str, tuple[float, ...]] | None = None
     field: Vector3 = (0.0, 0.0, 0.0)
     signs: tuple[tuple[float, ...], ...] = ()
     at: tuple[float, ...] = ()

@@ -9,9 +9,10 @@ from typing import Any
 from gridgen.errors import OptionError
 from gridgen.model.description import RobotDescription, suggestion
 from gridgen.model.diagnostics import Diagnostic
-from gridgen.model.kinematic_tree import Actuator, Body, Frame, Sensor
+from gridgen.model.kinematic_tree import Actuator, Body, Constraint, Frame, Sensor
 from gridgen.model.lump import NO_MASS, Lump
 from gridgen.model.pose import IDENTITY, Pose, from_rpy, transpose
+from gridgen.model.soft import ContactModel
 from gridgen.naming import show, show_value
 from gridgen.option_values import numbers_of
 from gridgen.options import RobotOptions
@@ -27,10 +28,13 @@ class SensorKind:
     Attributes:
         size: count of its numbers.
         of:   what it observes: ``link``, ``subtree`` (of a link), ``joint`` (with one velocity),
-              ``ball`` (a ball joint), ``actuator``, or nothing.
+              ``ball`` (a ball joint), ``limit`` (of a joint of either),
+              ``actuator``, ``contact``, or nothing.
         has_reference: whether ``to`` names the frame in which it is expressed.
         is_cut: whether ``cutoff`` limits its numbers; not those of rotations and directions.
         accelerates: whether it depends on accelerations.
+        touches: whether it requires soft constraints.
+        is_positive: whether ``cutoff`` has no lower bound.
     """
 
     size: int
@@ -38,6 +42,8 @@ class SensorKind:
     has_reference: bool = False
     is_cut: bool = True
     accelerates: bool = False
+    touches: bool = False
+    is_positive: bool = False
 
 
 _FRAME = SensorKind(3, "link", has_reference=True)
@@ -45,6 +51,8 @@ _AXIS = replace(_FRAME, is_cut=False)
 _OF_LINK, _OF_SUBTREE = SensorKind(3, "link"), SensorKind(3, "subtree")
 _OF_JOINT, _OF_ACTUATOR = SensorKind(1, "joint"), SensorKind(1, "actuator")
 _ACCELERATION = SensorKind(3, "link", accelerates=True)
+_WRENCH = SensorKind(3, "subtree", accelerates=True)
+_LIMIT = SensorKind(1, "limit", accelerates=True, touches=True)
 #: Every kind, by MuJoCo's name of its MJCF element.
 KINDS: Mapping[str, SensorKind] = {
     "gyro": _OF_LINK,
@@ -71,22 +79,41 @@ KINDS: Mapping[str, SensorKind] = {
     "subtreecom": _OF_SUBTREE,
     "subtreelinvel": _OF_SUBTREE,
     "subtreeangmom": _OF_SUBTREE,
+    "touch": SensorKind(1, "link", accelerates=True, touches=True, is_positive=True),
+    "contact": SensorKind(1, "contact", touches=True, is_cut=False),
+    "force": _WRENCH,
+    "torque": _WRENCH,
+    "jointlimitpos": _LIMIT,
+    "jointlimitvel": _LIMIT,
+    "jointlimitfrc": _LIMIT,
     "e_potential": SensorKind(1),
     "e_kinetic": SensorKind(1),
 }
 #: Kinds that stand for several sensors.
 _GROUPS = {"imu": ("gyro", "accelerometer")}
 _SHARED = ("kind", "name", "cutoff")
+_POSE = ("offset", "rpy")
 #: Fields of an entry by what its sensor observes.
 _FIELDS = {
-    "link": ("link", "offset", "rpy"),
+    "link": ("link", *_POSE),
     "subtree": ("link",),
     "joint": ("joint",),
     "ball": ("joint",),
+    "limit": ("joint",),
     "actuator": ("actuator",),
+    "contact": ("contact",),
     "": (),
 }
 _REFERENCE = ("to", "to_offset", "to_rpy")
+#: Further fields of kinds.
+_OWN = {
+    "magnetometer": ("magnetic",),
+    "touch": ("shape", "size"),
+    "force": _POSE,
+    "torque": _POSE,
+}
+#: Shapes of touch sensors, and counts of their sizes: those of MuJoCo's sites.
+SHAPES = {"sphere": 1, "capsule": 2, "ellipsoid": 3, "cylinder": 2, "box": 3}
 
 
 class _Unusable(Exception):
@@ -99,6 +126,7 @@ def place_sensors(
     bodies: Sequence[Body],
     frames: Sequence[Frame],
     actuators: Sequence[Actuator],
+    constraints: tuple[ContactModel, Sequence[Constraint]],
     inputs: Collection[str],
 ) -> tuple[Sensor, ...]:
     """Return the sensors of a robot, in the order of their numbers.
@@ -109,6 +137,7 @@ def place_sensors(
         bodies:      of its tree.
         frames:      of its tree.
         actuators:   of its tree.
+        constraints: of its tree: soft ones, and those of links and joints.
         inputs:      parameters that are inputs.
 
     Raises:
@@ -117,7 +146,7 @@ def place_sensors(
     given, source = options.sensors, description.source
     if given is False:
         return ()
-    reader = _Reader(description, bodies, frames, actuators, inputs)
+    reader = _Reader(description, bodies, frames, actuators, constraints, inputs)
     found: list[Sensor] = []
     if given is True:
         left_out = []
@@ -169,8 +198,11 @@ class _Reader:
         bodies: Sequence[Body],
         frames: Sequence[Frame],
         actuators: Sequence[Actuator],
+        constraints: tuple[ContactModel, Sequence[Constraint]],
         inputs: Collection[str],
     ) -> None:
+        self._contact_model, held = constraints
+        self._is_constrained = any(one.kind != "joint" for one in held)
         self._description, self._bodies, self._inputs = description, bodies, inputs
         self._frames = {frame.name: frame for frame in frames}
         self._joints = {body.joint: index for index, body in enumerate(bodies)}
@@ -195,7 +227,7 @@ class _Reader:
             raise OptionError(f"{where} has kind {show_value(kind)}; choose one of {choices}")
         row = KINDS[kind]
         known = _SHARED + _FIELDS[row.of] + (_REFERENCE if row.has_reference else ())
-        known += ("magnetic",) if kind == "magnetometer" else ()
+        known += _OWN.get(kind, ())
         given = {key: value for key, value in entry.items() if not key.startswith("_")}
         if unknown := sorted(given.keys() - set(known)):
             raise OptionError(f"{where} has {show(unknown[0])}; a {kind} has {', '.join(known)}")
@@ -204,15 +236,27 @@ class _Reader:
             raise OptionError(f"{where} has cutoff {cutoff:g}; a {kind} has none: leave it out")
         made = Sensor(f"{entry.get(row.of.replace('subtree', 'link'), '')}_{kind}".strip("_"), kind)
         if row.of in ("link", "subtree"):
-            made = replace(made, frame=self._frame(where, entry, "link", "offset", "rpy"))
+            made = replace(made, frame=self._frame(where, entry, "link", *_POSE))
         if row.of == "subtree":
-            made = replace(made, pieces=self._subtree(where, kind, str(entry["link"])))
+            pieces, links = self._subtree(where, kind, str(entry["link"]))
+            made = replace(made, pieces=pieces, links=links)
+        if row.touches or kind in ("force", "torque"):
+            self._check_constraints(kind, is_required=row.touches)
+        if kind == "touch":
+            assert made.frame is not None
+            links = (made.frame.name,)
+            if made.frame.body < 0:
+                raise _Unusable(f"its link {show(links[0])} does not move", _OTHER)
+            made = replace(made, links=links, zone=self._zone(where, entry))
         if kind == "e_potential":
             made = replace(made, pieces=((-1, self._lump(self._links_of(-1), -1)),))
         if row.has_reference and any(key in entry for key in _REFERENCE):
             made = replace(made, to=self._frame(where, entry, "to", "to_offset", "to_rpy"))
-        if row.of in ("joint", "ball"):
+        if row.of in ("joint", "ball", "limit"):
             made = replace(made, body=self._joint(where, entry, kind))
+        if row.of == "contact":
+            names = [one.name for one in self._contact_model.contacts]
+            made = replace(made, contact=names.index(self._named(where, entry, "contact", names)))
         if row.of == "actuator":
             made = replace(made, actuator=self._actuator(where, entry))
         x, y, z = numbers_of(where, "magnetic", entry.get("magnetic", MAGNETIC), 3)
@@ -246,12 +290,12 @@ class _Reader:
 
     def _joint(self, where: str, entry: Mapping[str, Any], kind: str) -> int:
         index = self._joints[self._named(where, entry, "joint", self._joints)]
-        body, is_ball = self._bodies[index], KINDS[kind].of == "ball"
-        fits = body.kind == "ball" if is_ball else body.nv == 1
-        if not fits:
-            what = "no ball joint" if is_ball else f"{body.kind}, with several velocities"
+        body, of = self._bodies[index], KINDS[kind].of
+        fits = {"ball": body.kind == "ball", "joint": body.nv == 1}
+        if not fits.get(of, any(fits.values())):
+            what = "no ball joint" if of == "ball" else f"{body.kind}, with several velocities"
             raise _Unusable(f"its joint {show(body.joint)} is {what}", _OTHER)
-        if kind == "jointactuatorfrc" and body.mimics:
+        if (kind == "jointactuatorfrc" or of == "limit") and body.mimics:
             raise _Unusable(f"its joint {show(body.joint)} mimics another joint", _OTHER)
         if kind == "jointactuatorfrc" and not self._actuators:
             raise _Unusable("it is of actuators, and the robot has none", _ACTUATORS)
@@ -263,8 +307,33 @@ class _Reader:
             raise _Unusable("it is of an actuator, and the robot has none", _ACTUATORS)
         return self._actuators[self._named(where, entry, "actuator", self._actuators)]
 
-    def _subtree(self, where: str, kind: str, link: str) -> tuple[tuple[int, Lump | None], ...]:
-        """Return the bodies of a subtree; the first with the mass of a part of its links."""
+    def _check_constraints(self, kind: str, *, is_required: bool) -> None:
+        """Raise where the forces of constraints are not known."""
+        if is_required and not self._contact_model.acts:
+            raise _Unusable("it is of soft constraints", "load it with contact=True")
+        if self._contact_model.max_pairs and not kind.startswith("jointlimit"):
+            raise _Unusable("max_pairs sums the forces of pairs", "leave max_pairs out of contact=")
+        if kind in ("force", "torque") and self._is_constrained:
+            raise _Unusable("it contains the forces of constraints of links", "leave it out")
+
+    def _zone(self, where: str, entry: Mapping[str, Any]) -> tuple[str, tuple[float, ...]] | None:
+        """Return the shape of a touch sensor."""
+        shape = entry.get("shape")
+        if shape is None and "size" not in entry:
+            return None
+        if not isinstance(shape, str) or shape not in SHAPES:
+            raise OptionError(
+                f"{where} has shape {show_value(shape)}; choose one of {', '.join(SHAPES)}"
+            )
+        return shape, numbers_of(where, "size", entry.get("size"), SHAPES[shape], least=0.0)
+
+    def _subtree(
+        self, where: str, kind: str, link: str
+    ) -> tuple[tuple[tuple[int, Lump | None], ...], tuple[str, ...]]:
+        """Return the bodies of a subtree, and its links.
+
+        The first body has the mass of a part of its links, unless all are in the subtree.
+        """
         below: dict[str, list[str]] = {}
         for joint in self._description.joints:
             below.setdefault(joint.parent, []).append(joint.child)
@@ -281,9 +350,11 @@ class _Reader:
         lump = None if is_whole else self._lump(own, root)
         mass = sum(self._bodies[one].mass for one in others)
         mass += self._bodies[root].mass if lump is None else lump.mass
-        if mass <= 0.0:
+        if mass <= 0.0 and kind.startswith("subtree"):
             raise _Unusable(f"the subtree of {show(link)} has no mass", _OTHER)
-        return ((root, lump), *((one, None) for one in others))
+        if kind in ("force", "torque") and root < 0:
+            raise _Unusable(f"its link {show(link)} does not move", _OTHER)
+        return ((root, lump), *((one, None) for one in others)), tuple(links)
 
     def _links_of(self, body: int) -> list[str]:
         return [frame.name for frame in self._frames.values() if frame.body == body]

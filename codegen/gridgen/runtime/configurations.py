@@ -264,17 +264,17 @@ def path_free(test: Callable[..., Array], paths: Any, world: Any, margin: Any) -
         if not at_once:  # one copy here costs less than chunks of a strided array in the call
             given = given.contiguous() if hasattr(given, "contiguous") else given.copy()
         free: Any = test(given, *own)
-        return free.sum(-1) // free.shape[-1]  # exact: 1 if all are
+        return free.all(-1)
 
     at_once = is_immutable(paths) or math.prod(paths.shape[:2]) <= _FEW
     step = 1 if at_once else 1 << (points.bit_length() - 1)
     result: Any = tested(slice(None, None, step))
     before = len(result)
-    while step > 1 and (count := int((result > 0.0).sum())):
+    while step > 1 and (count := int(result.sum())):
         chosen: Any = slice(step // 2, None, step)
         if count * points <= _FEW or count > _MOSTLY * before:
             chosen, step = [k for k in range(points) if k % step], 2
-        alive = result > 0.0
+        alive = result.clone() if hasattr(result, "clone") else result.copy()
         result[alive] = tested(chosen, alive)
         before, step = count, step // 2
     return result

@@ -71,14 +71,55 @@ MODEL = """
 OBJECTS = {"tool": "body", "arm": "geom", "eye": "camera", "fixed": "site", "imu": "site"}
 OBJECTS |= {"trunk": "body", "ball": "xbody"}
 COUNT = 5
+OF_FORCES = {kind for kind, row in KINDS.items() if row.touches} | {"force", "torque"}
+
+#: A trunk on legs with feet and touch sensors of all shapes, and a ball that may touch them.
+LEGS = """
+<mujoco>
+  <compiler angle="radian"/>
+  <option tolerance="0" iterations="500" cone="{cone}"/>
+  <worldbody><geom name="floor" type="plane" size="3 3 1"/>
+    <body pos="0 0 0.35"><freejoint/>
+      <geom type="box" size="0.2 0.1 0.05" mass="3" contype="0" conaffinity="0"/>
+      <site name="imu"/>{legs}</body>
+    <body name="ball" pos="0 0 0.12"><freejoint/><geom name="ball" size="0.1" mass="0.5"/>
+      <site name="ball" size="0.12"/></body>
+  </worldbody>
+  <sensor><touch site="ball"/><force site="imu"/><torque site="imu"/>{sensors}</sensor>
+</mujoco>
+"""
+LEG = """
+<body pos="{x} {y} 0"><joint axis="1 0 0" range="-0.3 0.3" name="hip{k}"/>
+  <geom size="0.02" mass="0.2" contype="0" conaffinity="0"/>
+  <site name="hip{k}" euler="0.2 0.1 0.4" pos="0.01 0.02 0.03"/>
+  <body pos="0 0 -0.02" euler="0 {tilt} 0">
+    <joint axis="0 1 0" range="-0.4 0.3" name="knee{k}" damping="0.1"/>
+    <geom type="capsule" fromto="0 0 0 0 0 -0.25" size="0.03" mass="0.2" contype="0"/>
+    <body pos="0 0 -0.28" euler="0.1 0.2 0">
+      <geom name="foot{k}" type="{shape}" size="0.04 0.03 0.05" mass="0.1" contype="0"
+            condim="{condim}"/>
+      <site name="foot{k}" type="{site}" size="0.06 0.05 0.04" pos="0 0.01 -0.01" euler="0 0.7 0"/>
+      <site name="far{k}" type="{site}" size="0.05 0.04 0.03" pos="0.03 0 -0.06" euler="0 0 1"/>
+    </body></body></body>
+"""
+LEG_SENSORS = """
+<touch site="foot{k}"/><touch site="far{k}" cutoff="30"/><force site="foot{k}"/>
+<torque site="foot{k}"/><force site="hip{k}"/><torque site="hip{k}"/>
+<jointlimitpos joint="hip{k}"/><jointlimitvel joint="knee{k}"/><jointlimitfrc joint="knee{k}"/>
+<contact geom1="foot{k}" geom2="{other}" num="1" reduce="mindist" data="found"/>
+"""
+#: Shape of a foot, of its sites, and dimensions of its contact forces.
+FEET = ("sphere", "sphere", 3), ("sphere", "capsule", 4), ("capsule", "box", 6)
+FEET += ("box", "ellipsoid", 1), ("sphere", "cylinder", 3)
 
 
 def listed() -> str:
     """Return a sensor of every kind, and several of those of frames."""
     names, found = [*OBJECTS], []
+    quiet = {kind: row for kind, row in KINDS.items() if kind not in OF_FORCES}
     for kind in ("gyro", "velocimeter", "accelerometer", "magnetometer"):
         found += [f'<{kind} site="{site}"/>' for site in ("imu", "tool", "fixed")]
-    for kind, row in KINDS.items():
+    for kind, row in quiet.items():
         if kind.startswith("frame"):
             for index, (name, what) in enumerate(OBJECTS.items()):
                 other = names[(3 * index + len(found)) % len(names)]
@@ -129,22 +170,22 @@ class Peer:
             found.append(data.sensordata.copy())
         return np.array(found)
 
-    @property
-    def natural(self) -> dict[str, Any]:
-        """The inputs in gridgen's convention."""
-        x, model = {name: values.copy() for name, values in self.x.items()}, self.model
-        for joint in range(model.njnt):
-            at, v, kind = (a[joint] for a in (model.jnt_qposadr, model.jnt_dofadr, model.jnt_type))
-            at += 3 * (kind == 0)
-            if kind > 1:
-                continue
-            for k, q in enumerate(self.x["q"] if kind == 0 else ()):
-                R = np.zeros(9)
-                mujoco.mju_quat2Mat(R, q[at : at + 4])
-                for name in ("qd", "tau"):
-                    x[name][k, v : v + 3] = R.reshape(3, 3).T @ x[name][k, v : v + 3]
-            x["q"][:, at : at + 4] = np.roll(x["q"][:, at : at + 4], -1, axis=1)
-        return x
+
+def natural(model: Any, given: dict[str, Any]) -> dict[str, Any]:
+    """Return inputs in gridgen's convention."""
+    x = {name: values.copy() for name, values in given.items()}
+    for joint in range(model.njnt):
+        at, v, kind = (a[joint] for a in (model.jnt_qposadr, model.jnt_dofadr, model.jnt_type))
+        at += 3 * (kind == 0)
+        if kind > 1:
+            continue
+        for k, q in enumerate(given["q"] if kind == 0 else ()):
+            R = np.zeros(9)
+            mujoco.mju_quat2Mat(R, q[at : at + 4])
+            for name in ("qd", "tau"):
+                x[name][k, v : v + 3] = R.reshape(3, 3).T @ x[name][k, v : v + 3]
+        x["q"][:, at : at + 4] = np.roll(x["q"][:, at : at + 4], -1, axis=1)
+    return x
 
 
 def test_every_kind_has_mujocos_numbers() -> None:
@@ -156,9 +197,48 @@ def test_every_kind_has_mujocos_numbers() -> None:
             from_model(peer.model), RobotOptions(**options, contact=is_held and {"iterations": 99})
         )
         assert len(tree.sensors) == peer.model.nsensor
-        assert {one.kind for one in tree.sensors} == {*KINDS}
-        (found,) = evaluate_reference(tree, "sensors", peer.natural)
+        assert {one.kind for one in tree.sensors} == {*KINDS} - OF_FORCES
+        (found,) = evaluate_reference(tree, "sensors", natural(peer.model, peer.x))
         assert_allclose(found, wanted, rtol=1e-9, atol=1e-9 if is_held else 1e-11)
+
+
+@pytest.mark.parametrize(
+    "cone", ["pyramidal", pytest.param("elliptic", marks=pytest.mark.exhaustive)]
+)
+def test_contact_forces_have_mujocos_numbers(cone: str) -> None:
+    legs = "".join(
+        LEG.format(
+            **{"k": k, "x": 0.1 * k - 0.2, "y": 0.1 * (-1) ** k, "tilt": 0.1 * k - 0.2},
+            **{"shape": shape, "site": site, "condim": condim},
+        )
+        for k, (shape, site, condim) in enumerate(FEET)
+    )
+    sensors = "".join(
+        LEG_SENSORS.format(k=k, other="ball" if k % 2 else "floor") for k in range(len(FEET))
+    )
+    model = mujoco.MjModel.from_xml_string(LEGS.format(cone=cone, legs=legs, sensors=sensors))
+    rng = np.random.default_rng(2)
+    q, qd = np.tile(model.qpos0, (12, 1)), rng.normal(size=(12, model.nv))
+    q[:, 2] += 0.05 * rng.normal(size=12) - 0.02
+    q[:, -5] += 0.03 * rng.normal(size=12) - 0.03
+    q[:, 4:17] += 0.15 * rng.normal(size=(12, 13))
+    q[:, 3:7] /= np.linalg.norm(q[:, 3:7], axis=1, keepdims=True)
+    data, wanted = mujoco.MjData(model), []
+    for place, speed in zip(q, qd, strict=True):
+        mujoco.mj_resetData(model, data)
+        data.qpos[:], data.qvel[:] = place, speed
+        mujoco.mj_forward(model, data)
+        wanted.append(data.sensordata.copy())
+    options = {"sensors": True, "joint_dynamics": True, "contact": {"iterations": 200}}
+    tree = build_tree(from_model(model), RobotOptions(**options))
+    assert len(tree.sensors) == model.nsensor
+    x = natural(model, {"q": q, "qd": qd, "tau": np.zeros_like(qd)})
+    x["gravity"] = np.array(model.opt.gravity)
+    (found,) = evaluate_reference(tree, "sensors", x)
+    assert_allclose(found, wanted, rtol=1e-9, atol=1e-8)
+    first = model.sensor_adr[model.sensor_type == int(mujoco.mjtSensor.mjSENS_TOUCH)]
+    touched = np.count_nonzero(found[:, first], axis=0)
+    assert np.all(((touched > 0) & (touched < len(found)))[1:])
 
 
 def test_calls_derivatives_and_rollouts() -> None:

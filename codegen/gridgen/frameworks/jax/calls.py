@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import jax
 import numpy as np
+from jax import export
 from jax.interpreters import ad
 
 from gridgen.errors import DtypeError, OptionError
@@ -48,8 +50,20 @@ def evaluate(module: Module, resolved: Resolved) -> Any:
         name: spread(array, closed(shapes[name], array.shape), lead, jax.numpy)
         for name, array in arrays.items()
     }
-    results = _computed(operation, arrays)
-    return results[0] if len(results) == 1 else tuple(results)
+    return kernel.answer(_computed(operation, arrays))
+
+
+def exportable(results: Any) -> Any:
+    """Return results, of a type that programs of ``jax.export`` can store."""
+    if isinstance(results, tuple):
+        _register(type(results))
+    return results
+
+
+@cache
+def _register(kind: Any) -> None:
+    name = ".".join(("gridgen", *kind._fields))
+    export.register_namedtuple_serialization(kind, serialized_name=name)
 
 
 def _computed(operation: Operation, arrays: Mapping[str, Any]) -> list[Any]:

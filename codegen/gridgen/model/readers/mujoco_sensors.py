@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from gridgen.model.pose import IDENTITY, Pose, from_quaternion, to_rpy, vector3
-from gridgen.model.sensors import KINDS
+from gridgen.model.readers.mujoco_contacts import contact_between
+from gridgen.model.sensors import KINDS, SHAPES
 from gridgen.naming import show
 
 BALL, FREE = 1, 0
@@ -16,6 +17,9 @@ BALL, FREE = 1, 0
 
 FIXED = 0
 """MuJoCo's mode of a camera that is fixed to its body (mjtCamLight)."""
+
+FOUND = 1
+"""Data of a contact sensor that counts contacts (mjtConDataSpec), as a bit."""
 
 RENAMED = {"jointactfrc": "jointactuatorfrc"}
 """Names of MJCF elements that are not those of mjtSensor."""
@@ -62,14 +66,22 @@ class _Reader:
         ):
             return {"problem": "it has a delay or an interval"}
         entry: dict[str, Any] = {"kind": kind}
+        if kind == "contact":
+            return entry | self._contact(index)
         if KINDS[kind].is_cut:
             entry["cutoff"] = float(model.sensor_cutoff[index])
         if kind == "magnetometer":
             entry["magnetic"] = tuple(model.opt.magnetic.tolist())
         of, observed = KINDS[kind].of, int(model.sensor_objid[index])
-        if of == "subtree":
+        if kind == "touch":
+            shape = (
+                self._mujoco.mjtGeom(int(model.site_type[observed])).name.rpartition("_")[2].lower()
+            )
+            size = model.site_size[observed, : SHAPES[shape]].tolist()
+            entry |= {"shape": shape, "size": tuple(size)}
+        if kind.startswith("subtree"):
             return entry | {"link": self._links[observed]}
-        if of in ("joint", "ball"):
+        if of in ("joint", "ball", "limit"):
             return entry | {"joint": self._joints[observed]}
         if of == "actuator":
             return entry | {"actuator": model.actuator(observed).name or f"actuator{observed}"}
@@ -78,7 +90,7 @@ class _Reader:
             ("link", model.sensor_objtype, model.sensor_objid),
             ("to", model.sensor_reftype, model.sensor_refid),
         ):
-            if of != "link" or (key == "to" and int(ids[index]) < 0):
+            if of not in ("link", "subtree") or (key == "to" and int(ids[index]) < 0):
                 continue
             place = self._place(int(kinds[index]), int(ids[index]))
             if isinstance(place, str):
@@ -91,6 +103,22 @@ class _Reader:
             w, x, y, z = _product(self._turn(body), quaternion).tolist()
             signs.append((x, y, z, w))
         return entry | {"_signs": tuple(signs)} if kind == "framequat" else entry
+
+    def _contact(self, index: int) -> dict[str, Any]:
+        """Return the contact that a sensor counts, or its problem."""
+        model, geom = self._model, int(self._mujoco.mjtObj.mjOBJ_GEOM)
+        data, _, count = model.sensor_intprm[index].tolist()
+        if (data, count) != (FOUND, 1):
+            return {"problem": 'it has other data of contacts than "found", or several'}
+        if not model.sensor_objtype[index] == model.sensor_reftype[index] == geom:
+            return {"problem": "it is not of the contact of two geometries"}
+        geoms = int(model.sensor_objid[index]), int(model.sensor_refid[index])
+        if np.any(model.geom_gap[[*geoms]]) or np.any(model.pair_gap):
+            return {"problem": "its contact has a gap"}
+        name = contact_between(model, self._mujoco, geoms)
+        if name is None:
+            return {"problem": "its geometries have no contact, or one that gridgen ignores"}
+        return {"contact": name}
 
     def _place(self, kind: int, index: int) -> tuple[int, Any, Any] | str:
         """Return an object's body, and its rotation and position there; or why it has none."""

@@ -47,6 +47,9 @@ class _Requests(Declared):
     def _linearized(self, function: str, *_: Any) -> Any:
         raise OptionError(f"{function} has no kernel of its own: call it")
 
+    def _tested(self, request: Request) -> Any:
+        return request
+
     def _searched(self, *given: Any) -> Any:
         return given
 
