@@ -28,15 +28,18 @@ function forwardKinematics({ bodies, frames }, q) {
   return { bodies: poses, frames: frames.map((frame) => times(poses[frame.body] ?? BASE, frame.place)) };
 }
 
-// Other scripts read the joint positions, the poses and the dot near a point of the canvas from `view`.
+// Other scripts read the joint positions that sliders set, the poses and the dot near a point of the canvas
+// from `view`, show other positions, and paint below the robot. With `start` in its data the sliders begin
+// there, and free and ball joints have none.
 const view = (() => {
   const scene = JSON.parse(document.getElementById("scene-data").textContent);
   const { bodies, frames, solids } = scene;
   const canvas = document.getElementById("scene"), label = document.getElementById("label");
   const rows = document.getElementById("sliders"), pen = canvas.getContext("2d");
-  const q = Array(scene.nq).fill(0);
-  bodies.forEach((body) => { if (body.quaternion !== null) q[body.q + body.quaternion + 3] = 1; });
+  const q = scene.start ? [...scene.start] : Array(scene.nq).fill(0);
+  if (!scene.start) bodies.forEach((body) => { if (body.quaternion !== null) q[body.q + body.quaternion + 3] = 1; });
   let poses = forwardKinematics(scene, q), yaw = 0.7, pitch = 0.3, zoom = 1, fitted = 1, hovered = NaN, dots = [];
+  const below = [], shift = [0, 0, 0];
   const fingers = new Map(), sliders = [];
 
   const placed = (body, at) => {
@@ -63,7 +66,7 @@ const view = (() => {
     });
   };
   const seen = (p) => {
-    const [x, y, z] = p.map((v, k) => (v - middle[k]) / size);
+    const [x, y, z] = p.map((v, k) => (v - middle[k] - shift[k]) / size);
     const [a, up, depth] = axes.map((axis) => axis[0] * x + axis[1] * y + axis[2] * z);
     const scale = fitted * zoom / Math.max(1 + 0.35 * depth, 0.1);
     return [canvas.clientWidth / 2 + a * scale, canvas.clientHeight / 2 - up * scale, depth];
@@ -124,6 +127,7 @@ const view = (() => {
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     const quiet = color("quiet"), ink = color("ink");
     dots = [];
+    below.forEach((paint) => paint({ seen, line, quiet }));
     shown().map((solid) => [seen(point(solid.body, solid.at))[2], solid])
       .sort((a, b) => b[0] - a[0])
       .forEach(([, solid]) => polygon(outline(solid), color(solid.of)));
@@ -142,7 +146,9 @@ const view = (() => {
       dot(at, 1.5, quiet);
       dots.push([at, `link ${frame.name}`]);
     });
-    bodies.forEach((body, k) => line(origin(body.parent), origin(k), ink, 2.5));
+    bodies.forEach((body, k) => {
+      if (!scene.start || body.quaternion === null) line(origin(body.parent), origin(k), ink, 2.5);
+    });
     bodies.forEach((body, k) => {
       const [from, to] = [-1, 1].map((s) => seen(point(k, [0, 0, s * 0.03 * size])));
       if (body.quaternion === null) line(from, to, color(body.kind), 3);
@@ -182,7 +188,7 @@ const view = (() => {
     if (!(from < to)) [from, to] = [-usual, usual];
     const row = document.createElement("label"), input = document.createElement("input");
     const value = document.createElement("output");
-    Object.assign(input, { type: "range", step: "any", min: from, max: to, value: 0 });
+    Object.assign(input, { type: "range", step: "any", min: from, max: to, value: scene.start?.[bodies[index].q] ?? 0 });
     row.append(Object.assign(document.createElement("span"), { textContent: name }), value, input);
     rows.append(row);
     row.addEventListener("pointerenter", () => mark(frames.length + index));
@@ -211,12 +217,12 @@ const view = (() => {
     if (body.quaternion === null && !body.mimics) slider(k, body.joint, body.turn !== 0, body.lower, body.upper);
   });
   bodies.forEach((body, k) => {
-    if (body.quaternion === null) return;
+    if (body.quaternion === null || scene.start) return;
     const parts = ["x", "y", "z"].slice(0, body.quaternion).concat(["roll", "pitch", "yaw"]);
     parts.forEach((part, n) => slider(k, `${body.joint} ${part}`, n >= body.quaternion, null, null));
   });
   document.getElementById("reset").addEventListener("click", () => {
-    sliders.forEach(({ input }) => { input.value = 0; });
+    sliders.forEach(({ index, input }) => { input.value = scene.start?.[bodies[index].q] ?? 0; });
     [yaw, pitch] = [0.7, 0.3];
     move();
     fit();
@@ -270,5 +276,16 @@ const view = (() => {
   move();
   fit();
   draw();
-  return { scene, q, near, get poses() { return poses; } };
+  // Show joint positions; the view follows a point of the robot in the horizontal plane.
+  function show(values, follow) {
+    poses = forwardKinematics(scene, values);
+    [shift[0], shift[1]] = follow ? [0, 1].map((k) => follow(poses)[k] - middle[k]) : [0, 0];
+    draw();
+  }
+  // Return the height of the lowest collision shape or link.
+  const lowest = () => Math.min(...poses.frames.map(([, p]) => p[2]),
+    ...solids.filter(({ of }) => of === "collision").map((solid) => point(solid.body, solid.at)[2]
+      - solid.sides.reduce((sum, v) => sum + Math.abs(placed(solid.body, v)[0][2]), 0)
+      - Math.hypot(...solid.radii.map((v) => placed(solid.body, v)[0][2]))));
+  return { scene, q, near, show, below, lowest, size, get axes() { return axes; }, get poses() { return poses; } };
 })();

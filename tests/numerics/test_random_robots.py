@@ -245,7 +245,7 @@ def test_programs(count: int, most: int) -> None:
 def test_what_is_singular(count: int, most: int) -> None:
     """Robots are called singular if M is in every one of some configurations."""
 
-    @examples(2 * count)
+    @examples(4 * count)
     @given(robots(most=most), st.booleans(), st.sampled_from([0.0, 0.2]))
     def holds(urdf: str, floating: bool, armature: float) -> None:
         try:

@@ -66,7 +66,7 @@ def render_page(facts: Facts) -> str:
         "chips": _chips(facts),
         "remarks": tree.remarks,
         "refusals": tuple(facts.refused.items()),
-        "scene": _script_data(pictures.scene(tree)),
+        "scene": script_data(pictures.scene(tree)),
         "undrawn": sum(shape is None for frame in tree.frames for shape in frame.shapes),
         "masses": _masses(tree),
         "tree": drawing.tree(tree),
@@ -84,10 +84,15 @@ def render_page(facts: Facts) -> str:
         "speed": drawing.speed(facts.speeds),
         "speeds": _speeds(facts),
     }
-    return _environment().get_template("page.html.jinja").render(view)
+    return render_html("page.html.jinja", view)
 
 
-def _script_data(data: Any) -> Markup:
+def render_html(template: str, view: dict[str, Any]) -> str:
+    """Return a page filled in with a view."""
+    return _environment().get_template(template).render(view)
+
+
+def script_data(data: Any) -> Markup:
     """Return JSON for a script element; escapes prevent a name from ending the element."""
     text = json.dumps(data)
     for character in "<>&":
