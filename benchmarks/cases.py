@@ -13,7 +13,7 @@ from native import Unavailable, installed
 
 from gridgen.check import random_states
 from gridgen.compiler import read_tree
-from gridgen.dynamics.arrays import array_shape
+from gridgen.dynamics.computation import array_shape
 from gridgen.dynamics.functions import computation_of, frame_idents, refusal
 from gridgen.functions import FUNCTIONS, GENERATED
 from gridgen.kernel import KernelKey

@@ -139,7 +139,7 @@ def measured(excess: float, capsules: bool, seconds: float) -> list[tuple[Any, .
     few, few_edges = exact[:FEW], edges[:2].reshape(-1, robot.nq).astype(float)
 
     free = robot.collision_free(exact[:FEW])
-    assert ([not hit for hit in peer.collide(few)] == (free == 1.0)).all()
+    assert ([not hit for hit in peer.collide(few)] == free).all()
     clearance, _ = robot.self_distance(few)
     assert np.allclose(clearance, peer.distances(few), atol=1e-6)
 

@@ -3,7 +3,7 @@
     python benchmarks/constrained.py operations    # counted, with rounding errors in float32
     python benchmarks/constrained.py times [--compile] [--seconds 15]
 
-Writes the tables of docs/results/constraints.md. Times are least times of one thread; Pinocchio's
+Writes the tables of docs/constraint_equations.md. Times are least times of one thread; Pinocchio's
 ``constraintDynamics`` runs in a C++ loop in the same run, compiled for this processor.
 """
 

@@ -35,7 +35,7 @@ ENVIRONMENT = {
     "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
     "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])),
 }
-# Table 1 and Table 3 of the paper; docs/pipeline_model.md says how operations were counted.
+# Table 1 and Table 3 of the paper; docs/papers.md says how operations were counted.
 TRANSPUTER = Machine(operation=1.81e-6, start=54e-6, message=72 / 1.72e6)
 OPERATIONS = Operations(forward=125, backward=68)
 PRINTED = {

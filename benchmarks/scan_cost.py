@@ -2,7 +2,7 @@
 
     python benchmarks/scan_cost.py
 
-Prints the table of docs/results/scan.md.
+Prints the table of docs/scan_forward_dynamics.md.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ from tables import COLUMNS, Grid, Results, Row, markdown_grid, read_run
 from gridgen.backends.cache import BuildCache
 from gridgen.backends.cpu.backend import THREADS_VARIABLE
 from gridgen.backends.cpu.compiler import host_compiler
-from gridgen.dynamics.arrays import array_size
+from gridgen.dynamics.computation import array_size
 from gridgen.dynamics.functions import computation_of
 from gridgen.functions.types import Dtype
 from gridgen.options import LONGEST_PROGRAM

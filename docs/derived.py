@@ -29,9 +29,9 @@ from typing import Any
 
 import gridgen.options
 from gridgen.commands.options import flags_of, help_of
-from gridgen.equivalents import equivalents
 from gridgen.functions import FUNCTIONS, Declared, Function
 from gridgen.functions.arrays import ARRAYS, OPTIONAL_INPUTS
+from gridgen.naming import equivalents
 from gridgen.options import LEFT_OUT, rows
 from gridgen.robot import Robot
 
@@ -108,7 +108,7 @@ def options(name: str) -> str:
         flags = ", ".join(f"`{flag}`" for flag in flags_of(one, row))
         value = f" `{row.metavar}`" if row.metavar else ""
         text = help_of(default, row, is_markdown=True).replace("|", r"\|")
-        text = re.sub(r"docs/(\w+)\.md", r"[\1](\1.md)", text)
+        text = re.sub(r"docs/((?:\w+/)?(\w+))\.md", r"[\2](\1.md)", text)
         lines.append(f"| {flags}{value} | {text} |")
     return "\n".join(lines)
 

@@ -18,7 +18,6 @@ STAGES = (
     "errors",
     "reserved",
     "naming",
-    "equivalents",
     "progress",
     "collector",
     "kernel",

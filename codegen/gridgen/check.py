@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridgen.backends import TARGETS, BackendName
-from gridgen.dynamics.arrays import array_shape
-from gridgen.dynamics.computation import FusedComputation
+from gridgen.dynamics.computation import FusedComputation, array_shape
 from gridgen.dynamics.constraints import (
     MIN_MEAN,
     Constraints,
@@ -22,12 +21,11 @@ from gridgen.dynamics.constraints import (
 )
 from gridgen.dynamics.functions import computation_of
 from gridgen.dynamics.inverse_kinematics import SearchIteration, closed_constraints
-from gridgen.dynamics.reference import evaluate_reference, rounding_bounds
-from gridgen.dynamics.rollout import evaluate_rollout_back
+from gridgen.dynamics.reference import evaluate_reference, evaluate_rollout_back, rounding_bounds
 from gridgen.dynamics.state import State
 from gridgen.functions import FUNCTIONS
 from gridgen.functions.arrays import ARRAYS, STANDARD_GRAVITY, TERRAIN_HEAD
-from gridgen.functions.steps import STEPS
+from gridgen.functions.record import STEPS
 from gridgen.functions.worlds import world
 from gridgen.kernel import Kernel, KernelKey
 from gridgen.model.tree import KinematicTree
@@ -375,6 +373,15 @@ def _compare_search(
     return Comparison(kernel.name, dtype, errors.max(initial=0.0 if len(errors) else np.inf), 1.05)
 
 
+def _over_time(states: Mapping[str, Array]) -> tuple[dict[str, Array], Array]:
+    """Return arguments of a rollout from states, and the torques, which change with time."""
+    tau = np.stack([np.roll(states["tau"], t, axis=0) for t in range(_STEPS)], axis=1)
+    given = {**states, "q0": states["q"], "qd0": states["qd"], "tau": tau}
+    if "ctrl" in given:
+        given["ctrl"] = np.repeat(states["ctrl"][:, None], _STEPS, axis=1)
+    return given, tau
+
+
 def _compare_rollout(
     tree: KinematicTree,
     robot: Robot,
@@ -385,8 +392,7 @@ def _compare_rollout(
 ) -> Comparison:
     """Compare each step of a rollout with the reference step from the same state."""
     kernel = robot.kernels[function]
-    tau = np.stack([np.roll(states["tau"], t, axis=0) for t in range(_STEPS)], axis=1)
-    given = {**states, "q0": states["q"], "qd0": states["qd"], "tau": tau}
+    given, tau = _over_time(states)
     paths = _evaluate(robot, function, given, backend)[:2]
     ends = tuple(path[:, 1:].reshape(-1, path.shape[-1]) for path in paths)
     inputs = {
@@ -413,13 +419,13 @@ def _compare_backward(
     """Compare the backward pass of a rollout with the reference pullbacks of its steps."""
     kernel = robot.kernels[function]
     rng = np.random.default_rng(0)
-    tau = np.stack([np.roll(states["tau"], t, axis=0) for t in range(_STEPS)], axis=1)
-    given = {**states, "q0": states["q"], "qd0": states["qd"], "tau": tau}
+    given, tau = _over_time(states)
     for name, size in (("q_path_bar", tree.nq), ("qd_path_bar", tree.nv)):
         bar = rng.normal(size=(len(tau), _STEPS + 1, size))
         given[name] = bar.astype(dtype)
     results = _evaluate(robot, function, given, backend)
-    exact = {name: value.astype(np.float64) for name, value in given.items()}
+    constant = {name: states[name] for name in ("ctrl",) if name in states}
+    exact = {name: value.astype(np.float64) for name, value in (given | constant).items()}
     references = evaluate_rollout_back(tree, kernel.calls[2], exact)
     pairs = zip(results, references, strict=True)
     errors = np.max([relative_errors(result, expected) for result, expected in pairs], axis=0)

@@ -134,10 +134,10 @@ def make_module(
 ) -> GeneratedModule:
     """Return the module of one robot without writing it; arguments as in ``generate``."""
     # `load` needs none of these, and starts faster without them.
-    from gridgen.emit.library import render_library
     from gridgen.emit.render import (
         array_data,
         model_text,
+        render_library,
         render_module,
         render_sources,
         shared_headers,

@@ -171,11 +171,13 @@ def _over_chunks(call: _Call, robot: Robot, found: Any) -> Any:
             meta=found,
         )
     together = da.blockwise(call.of_chunk, (0,), *arrays, carried=carried, meta=np.empty(0, object))
-    return tuple(
-        da.blockwise(
-            operator.getitem, (0, *new), together, (0,), place, None, new_axes=new, meta=like
+    return type(found)(
+        *(
+            da.blockwise(
+                operator.getitem, (0, *new), together, (0,), place, None, new_axes=new, meta=like
+            )
+            for place, (new, like) in enumerate(zip(axes, results, strict=True))
         )
-        for place, (new, like) in enumerate(zip(axes, results, strict=True))
     )
 
 

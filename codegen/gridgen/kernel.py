@@ -5,10 +5,12 @@ Names are never parsed.
 
 from __future__ import annotations
 
+import copyreg
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections import namedtuple
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 Shape = tuple[int, ...]
@@ -230,6 +232,15 @@ class Kernel:
         """The first array that it reads, a configuration, which determines library and device."""
         return next(iter(self.inputs))
 
+    def answer(self, arrays: Sequence[Any]) -> Any:
+        """Return the arrays that it wrote as the result of a call; see ``answer_of``."""
+        return answer_of(self.result_type, arrays)
+
+    @cached_property
+    def result_type(self) -> Any:
+        """The type of its results, a named tuple."""
+        return result_type(tuple(self.outputs))
+
     def kind(self, name: str) -> str:
         """Return the registry's array for one of its arrays."""
         return self.kinds.get(name, name)
@@ -262,6 +273,29 @@ class Kernel:
             calls=tuple(map(_key, data.get("calls", ()))),
             kinds=data.get("kinds", {}),
         )
+
+
+@cache
+def result_type(names: tuple[str, ...]) -> Any:
+    """Return the type of several results with these names, a named tuple."""
+    return _pickled_by_names(namedtuple("Results", names))
+
+
+def answer_of(kind: Any, arrays: Sequence[Any]) -> Any:
+    """Return one array as itself, several as a named tuple of a type."""
+    # As _make, without its count.
+    return arrays[0] if len(arrays) == 1 else tuple.__new__(kind, arrays)
+
+
+def _pickled_by_names(kind: Any) -> Any:
+    """Register pickling of a named tuple that is in no module, and return it."""
+    copyreg.pickle(kind, lambda results: (_results, (kind._fields, tuple(results))))
+    return kind
+
+
+def _results(names: tuple[str, ...], values: tuple[Any, ...]) -> Any:
+    """Return unpickled results."""
+    return result_type(names)._make(values)
 
 
 def _short(key: KernelKey) -> dict[str, Any]:

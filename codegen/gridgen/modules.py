@@ -51,6 +51,7 @@ def record_of(tree: KinematicTree, ident: str, limits: tuple[int, int]) -> Robot
         parameter_values=tree.parameters,
         parameter_names=tree.parameter_names,
         keyframes=tree.keyframes,
+        sensors=tuple((one.name, one.size) for one in tree.sensors),
         longest_program=limits[0],
         longest_gpu_program=limits[1],
         nq=tree.nq,

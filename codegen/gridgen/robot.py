@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -11,7 +12,6 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from gridgen.equivalents import hint
 from gridgen.errors import OptionError
 from gridgen.frameworks import (
     answer_traced,
@@ -43,7 +43,7 @@ from gridgen.functions.types import (
 )
 from gridgen.functions.worlds import as_world
 from gridgen.kernel import Kernel
-from gridgen.naming import check_choice, show_value
+from gridgen.naming import check_choice, hint, show_value
 from gridgen.runtime import configurations
 from gridgen.runtime.arrays.layout import DTYPES, array_like
 from gridgen.runtime.calls.bound import Binder, Bound
@@ -52,13 +52,11 @@ from gridgen.runtime.calls.products import Products
 from gridgen.runtime.calls.resolved import Evaluation, Resolved
 from gridgen.runtime.calls.resolver import Resolver
 from gridgen.runtime.calls.search import solutions
-from gridgen.runtime.drawings import Drawn
-from gridgen.runtime.exports import Exported
-from gridgen.runtime.module import registry
-from gridgen.runtime.module.description import Keyframe, Module
+from gridgen.runtime.configurations import path_free
+from gridgen.runtime.exports import Drawn, Exported
+from gridgen.runtime.module.description import Keyframe, Module, register
 from gridgen.runtime.module.files import FolderModule
 from gridgen.runtime.module.warm_up import check_batch, warm_up
-from gridgen.runtime.paths import path_free
 from gridgen.runtime.planning.devices import place_named
 from gridgen.runtime.planning.planner import Plan
 from gridgen.runtime.planning.tune import BATCHES, Tuned, TunedDevice, TuneSelection, tune
@@ -99,7 +97,7 @@ class Robot(Declared, Drawn, Exported):
         }
         #: Name of the robot in a framework's graphs: its name and a digest of its functions.
         self.handle = self._describe_shortly()
-        registry.note(self)
+        register(self)
         register_operators()
 
     def _describe_shortly(self) -> str:
@@ -238,6 +236,21 @@ class Robot(Declared, Drawn, Exported):
         return self._description.actuator_names
 
     @property
+    def sensor_names(self) -> tuple[str, ...]:
+        """Names of the sensors, in the order of their numbers."""
+        return tuple(name for name, _ in self._description.sensors)
+
+    @property
+    def sensor_slices(self) -> dict[str, slice]:
+        """Place of each sensor's numbers in the results of ``sensors``, by name."""
+        sizes = [size for _, size in self._description.sensors]
+        ends = itertools.accumulate(sizes)
+        return {
+            name: slice(end - size, end)
+            for name, size, end in zip(self.sensor_names, sizes, ends, strict=True)
+        }
+
+    @property
     def sphere_links(self) -> tuple[str, ...]:
         """Link of each sphere, in the order of ``sphere`` of ``world_distance``."""
         return self._description.sphere_links
@@ -259,7 +272,7 @@ class Robot(Declared, Drawn, Exported):
             margin: least distance, one number or (B,) [m].
 
         Returns:
-            free: (B,) 1 where no configuration of the path collides, otherwise 0.
+            free: (B,) bool, whether no configuration of the path collides.
 
         Raises:
             ModelError:  the robot was loaded without spheres.

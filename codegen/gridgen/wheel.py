@@ -34,7 +34,6 @@ RUN_TIME = (
     "errors",
     "reserved",
     "naming",
-    "equivalents",
     "progress",
     "kernel",
     "functions",
@@ -128,7 +127,7 @@ def runtime_wheel() -> tuple[str, bytes]:
     package, static = Path(__file__).parent, template_root() / "static"
     content = {
         f"gridgen/{path.relative_to(package).as_posix()}": path.read_bytes()
-        for room in ("__init__", *RUN_TIME)
+        for room in ("__init__", "equivalents", *RUN_TIME)
         for path in (*package.glob(f"{room}.*"), *(package / room).rglob("*.py"))
         if path.is_file()
     }

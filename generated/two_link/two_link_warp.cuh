@@ -1030,6 +1030,401 @@ __global__ void __launch_bounds__(128, sizeof(T) == 4 ? 3 : 1) inverse_dynamics_
 }
 #endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_aba_warp)
+namespace warp {
+namespace of_forward_dynamics_aba_warp {
+
+using gridgen::fma;
+using gridgen::fnma;
+using gridgen::View;
+
+// Indices of the lanes.
+__device__ const int indices[2][8] = {
+    {0, 0, 1, 1, 1, 1, 1, 1},
+    {0, 1, 2, 0, 0, 0, 0, 0},
+};
+
+// One state (articulated bodies in the frame of the base, docs/warp.md).
+// About 459 operations of a lane, 9 synchronizations.
+template <class T>
+__device__ __forceinline__ void evaluate(
+    const int lane,
+    const bool is_valid,
+    View<const T> q,
+    View<const T> qd,
+    View<const T> tau,
+    View<const T> gravity,
+    View<T> qdd,
+    T* const shared)
+{
+    using R = T;
+    T* const pose_shared = shared + 0;  // 96 numbers
+    T* const origin_shared = shared + 96;  // 32 numbers
+    T* const velocity_shared = shared + 0;  // 96 numbers
+    T* const acceleration_shared = shared + 252;  // 96 numbers
+    T* const answer_shared = shared + 348;  // 96 numbers
+    T* const body_shared = shared + 0;  // 252 numbers
+    T* const acceleration_2_shared = shared + 444;  // 96 numbers
+
+    // start
+    const T t0 = R(0);
+    const T t1 = (lane > 0 && lane < 3 ? q[(lane - 1)] : T(0));
+    const T t4 = numbers<T>[0][lane];
+    const T t5 = numbers<T>[1][lane];
+    const T t6 = numbers<T>[2][lane];
+    const T t7 = numbers<T>[3][lane];
+    const T t8 = numbers<T>[4][lane];
+    const T t25 = (lane > 0 && lane < 3 ? tau[(lane - 1)] : T(0));
+    const T t26 = (lane > 0 && lane < 3 ? qd[(lane - 1)] : T(0));
+    const T t60 = numbers<T>[5][lane];
+    const T t61 = numbers<T>[6][lane];
+    const T t62 = numbers<T>[7][lane];
+    const T t63 = numbers<T>[8][lane];
+
+    // placement of each body in the base
+    T t2, t3;
+    gridgen::sincos<T>(t1, t2, t3);
+    const T t9 = t2 * t4;
+    const T t10 = t3 * t4;
+    const T t11 = t2 * t6;
+    const T t12 = t3 * t6;
+    gridgen::store_record<T>(pose_shared + 12 * lane, gridgen::Numbers<T, 12>{t3, -t2, t0, t9, t10,
+        t5, t11, t12, t4, t7, t0, t8});
+    __syncwarp();
+    const auto pose = gridgen::load_record<T, 12>(pose_shared + 12 * indices[0][lane]);
+    const T t13 = fma(t11, pose[2], fma(t9, pose[1], t3 * pose[0]));
+    const T t14 = fma(t12, pose[2], fma(t10, pose[1], -t2 * pose[0]));
+    const T t15 = fma(t4, pose[2], t5 * pose[1]);
+    const T t16 = fma(t11, pose[5], fma(t9, pose[4], t3 * pose[3]));
+    const T t17 = fma(t12, pose[5], fma(t10, pose[4], -t2 * pose[3]));
+    const T t18 = fma(t4, pose[5], t5 * pose[4]);
+    const T t19 = fma(t11, pose[8], fma(t9, pose[7], t3 * pose[6]));
+    const T t20 = fma(t12, pose[8], fma(t10, pose[7], -t2 * pose[6]));
+    const T t21 = fma(t4, pose[8], t5 * pose[7]);
+    const T t22 = fma(t8, pose[2], fma(t7, pose[0], pose[9]));
+    const T t23 = fma(t8, pose[5], fma(t7, pose[3], pose[10]));
+    const T t24 = fma(t8, pose[8], fma(t7, pose[6], pose[11]));
+
+    // origins of the limbs
+    gridgen::store_record<T>(origin_shared + 4 * lane, gridgen::Numbers<T, 3>{t22, t23, t24});
+    __syncwarp();
+    const auto origin = gridgen::load_record<T, 3>(origin_shared + 4 * indices[0][lane]);
+    const T t27 = fnma(t18, t24, t21 * t23);
+    const T t28 = fnma(t21, t22, t15 * t24);
+    const T t29 = fnma(t15, t23, t18 * t22);
+    const T t30 = t26 * t27;
+    const T t31 = t26 * t28;
+    const T t32 = t26 * t29;
+    const T t33 = t15 * t26;
+    const T t34 = t18 * t26;
+    const T t35 = t21 * t26;
+
+    // velocity: sums along the paths
+    gridgen::store_record<T>(velocity_shared + 12 * lane, gridgen::Numbers<T, 6>{t30, t31, t32,
+        t33, t34, t35});
+    __syncwarp();
+    const auto velocity = gridgen::load_record<T, 6>(velocity_shared + 12 * indices[0][lane]);
+    const T t36 = t30 + velocity[0];
+    const T t37 = t31 + velocity[1];
+    const T t38 = t32 + velocity[2];
+    const T t39 = t33 + velocity[3];
+    const T t40 = t34 + velocity[4];
+    const T t41 = t35 + velocity[5];
+    const T t42 = fnma(t23, t41, fma(t24, t40, t36));
+    const T t43 = fnma(t24, t39, fma(t22, t41, t37));
+    const T t44 = fnma(t22, t40, fma(t23, t39, t38));
+    const T t45 = fnma(t18, t38, fma(t21, t37, fnma(t28, t41, t29 * t40)));
+    const T t46 = fnma(t21, t36, fma(t15, t38, fnma(t29, t39, t27 * t41)));
+    const T t47 = fnma(t15, t37, fma(t18, t36, fnma(t27, t40, t28 * t39)));
+    const T t48 = t26 * t45;
+    const T t49 = t26 * t46;
+    const T t50 = t26 * t47;
+    const T t51 = t26 * fnma(t18, t41, t21 * t40);
+    const T t52 = t26 * fnma(t21, t39, t15 * t41);
+    const T t53 = t26 * fnma(t15, t40, t18 * t39);
+
+    // acceleration: sums along the paths
+    gridgen::store_record<T>(acceleration_shared + 12 * lane, gridgen::Numbers<T, 6>{t48, t49, t50,
+        t51, t52, t53});
+    __syncwarp();
+    const auto acceleration = gridgen::load_record<T, 6>(acceleration_shared + 12 *
+        indices[0][lane]);
+    const T t54 = t51 + acceleration[3];
+    const T t55 = t52 + acceleration[4];
+    const T t56 = t53 + acceleration[5];
+    const T t57 = fnma(t23, t56, fma(t24, t55, t48 + acceleration[0] - gravity[0]));
+    const T t58 = fnma(t24, t54, fma(t22, t56, t49 + acceleration[1] - gravity[1]));
+    const T t59 = fnma(t22, t55, fma(t23, t54, t50 + acceleration[2] - gravity[2]));
+
+    // inertia and wrench of each body
+    const T t64 = t13 * t61;
+    const T t65 = t16 * t61;
+    const T t66 = t19 * t61;
+    const T t67 = t13 * t62;
+    const T t68 = t14 * t63;
+    const T t69 = t15 * t63;
+    const T t70 = t16 * t62;
+    const T t71 = t17 * t63;
+    const T t72 = t18 * t63;
+    const T t73 = fma(t15, t69, fma(t14, t68, t13 * t67));
+    const T t74 = fma(t18, t69, fma(t17, t68, t16 * t67));
+    const T t75 = fma(t21, t69, fma(t20, t68, t19 * t67));
+    const T t76 = fma(t18, t72, fma(t17, t71, t16 * t70));
+    const T t77 = fma(t21, t72, fma(t20, t71, t19 * t70));
+    const T t78 = fma(t20, t20 * t63, t19 * (t19 * t62));
+    const T t79 = fma(t21, t21 * t63, t78);
+    const T t80 = fnma(t41, t65, fma(t40, t66, t42 * t60));
+    const T t81 = fnma(t39, t66, fma(t41, t64, t43 * t60));
+    const T t82 = fnma(t40, t64, fma(t39, t65, t44 * t60));
+    const T t83 = fma(t44, t65, fma(t41, t75, fma(t40, t74, t39 * t73)));
+    const T t84 = fnma(t43, t66, t83);
+    const T t85 = fma(t42, t66, fma(t41, t77, fma(t40, t76, t39 * t74)));
+    const T t86 = fnma(t44, t64, t85);
+    const T t87 = fma(t43, t64, fma(t41, t79, fma(t40, t77, t39 * t75)));
+    const T t88 = fnma(t42, t65, t87);
+    const T t89 = fma(t40, t82, fnma(t56, t65, fma(t55, t66, t57 * t60)));
+    const T t90 = fnma(t41, t81, t89);
+    const T t91 = fma(t41, t80, fnma(t54, t66, fma(t56, t64, t58 * t60)));
+    const T t92 = fnma(t39, t82, t91);
+    const T t93 = fma(t39, t81, fnma(t55, t64, fma(t54, t65, t59 * t60)));
+    const T t94 = fnma(t40, t80, t93);
+    const T t95 = fma(t59, t65, fma(t56, t75, fma(t55, t74, t54 * t73)));
+    const T t96 = fnma(t41, t86, fma(t40, t88, fnma(t58, t66, t95)));
+    const T t97 = fnma(t44, t81, fma(t43, t82, t96));
+    const T t98 = fma(t57, t66, fma(t56, t77, fma(t55, t76, t54 * t74)));
+    const T t99 = fnma(t39, t88, fma(t41, t84, fnma(t59, t64, t98)));
+    const T t100 = fnma(t42, t82, fma(t44, t80, t99));
+    const T t101 = fma(t58, t64, fma(t56, t79, fma(t55, t77, t54 * t75)));
+    const T t102 = fnma(t40, t84, fma(t39, t86, fnma(t57, t65, t101)));
+    const T t103 = fnma(t43, t80, fma(t42, t81, t102));
+
+    // articulated bodies: levels from the tips
+    const T t104 = t22 - origin[0];
+    const T t105 = t23 - origin[1];
+    const T t106 = t24 - origin[2];
+    if (lane < 1) {
+        gridgen::store_record<T>(body_shared, gridgen::Numbers<T, 27>{t60, t0, t0, t60, t0, t60, t0,
+            t66, -t65, -t66, t0, t64, t65, -t64, t0, t73, t74, t75, t76, t77, t79, t90, t92, t94, t97,
+            t100, t103});
+        gridgen::store_record<T>(body_shared + 28 * 8, gridgen::Numbers<T, 27>{t0, t0, t0, t0, t0, t0,
+            t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0});
+    }
+    const int depth = indices[1][lane];
+    GRIDGEN_ROLLED for (int level = 2; level <= 2; ++level) {
+        if (depth == level) {
+            const T t107 = fnma(t21, t65, t18 * t66);
+            const T t108 = fma(t21, t64, -t15 * t66);
+            const T t109 = fnma(t18, t64, t15 * t65);
+            const T t110 = fma(t21, t75, fma(t18, t74, t15 * t73));
+            const T t111 = fma(t21, t77, fma(t18, t76, t15 * t74));
+            const T t112 = fma(t21, t79, fma(t18, t77, t15 * t75));
+            const T t113 = gridgen::reciprocal<T>(fma(t21, t112, fma(t18, t111, t15 * t110)));
+            const T t114 = t107 * t113;
+            const T t115 = t108 * t113;
+            const T t116 = t109 * t113;
+            const T t117 = t110 * t113;
+            const T t118 = t111 * t113;
+            const T t119 = t112 * t113;
+            const T t120 = t113 * fnma(t21, t103, fnma(t18, t100, fnma(t15, t97, t25)));
+            gridgen::store_record<T>(answer_shared + 12 * lane, gridgen::Numbers<T, 7>{t114, t115, t116,
+                t117, t118, t119, t120});
+            const T t121 = fnma(t107, t114, t60);
+            const T t122 = t107 * t115;
+            const T t123 = t107 * t116;
+            const T t124 = fnma(t108, t115, t60);
+            const T t125 = t108 * t116;
+            const T t126 = fnma(t109, t116, t60);
+            const T t127 = t107 * t117;
+            const T t128 = fnma(t107, t118, t66);
+            const T t129 = fma(t107, t119, t65);
+            const T t130 = fma(t108, t117, t66);
+            const T t131 = t108 * t118;
+            const T t132 = fnma(t108, t119, t64);
+            const T t133 = fnma(t109, t117, t65);
+            const T t134 = fma(t109, t118, t64);
+            const T t135 = fma(t107, t120, t90);
+            const T t136 = fma(t108, t120, t92);
+            const T t137 = fma(t109, t120, t94);
+            const T t138 = fma(t105, t123, fnma(t106, t122, t127));
+            const T t139 = fma(t106, t121, fma(t104, t123, t128));
+            const T t140 = fma(t104, t122, fma(t105, t121, t129));
+            const T t141 = fma(t105, t125, fma(t106, t124, t130));
+            const T t142 = fnma(t104, t125, fma(t106, t122, t131));
+            const T t143 = fma(t104, t124, fma(t105, t122, t132));
+            const T t144 = fma(t105, t126, fma(t106, t125, t133));
+            const T t145 = fma(t106, t123, fma(t104, t126, t134));
+            const T t146 = fma(t104, t125, fnma(t105, t123, t109 * t119));
+            const T t147 = fma(t106, t130, fma(t105, t133, fnma(t110, t117, t73)));
+            const T t148 = fma(t106, t141, fma(t105, t144, t147));
+            const T t149 = fnma(t104, t133, fnma(t106, t127, fnma(t110, t118, t74)));
+            const T t150 = fma(t106, t142, fnma(t105, t145, t149));
+            const T t151 = fma(t105, t127, fnma(t104, t130, fnma(t110, t119, t75)));
+            const T t152 = fnma(t106, t143, fnma(t105, t146, t151));
+            const T t153 = fma(t104, t134, fma(t106, t128, fnma(t111, t118, t76)));
+            const T t154 = fma(t104, t145, fma(t106, t139, t153));
+            const T t155 = fnma(t105, t128, fnma(t104, t131, fnma(t111, t119, t77)));
+            const T t156 = fma(t104, t146, fnma(t106, t140, t155));
+            const T t157 = fma(t105, t129, fma(t104, t132, fnma(t112, t119, t79)));
+            const T t158 = fma(t105, t140, fma(t104, t143, t157));
+            const T t159 = fnma(t106, t136, fma(t105, t137, fma(t110, t120, t97)));
+            const T t160 = fnma(t104, t137, fma(t106, t135, fma(t111, t120, t100)));
+            const T t161 = fnma(t105, t135, fma(t104, t136, fma(t112, t120, t103)));
+            gridgen::store_record<T>(body_shared + 28 * lane, gridgen::Numbers<T, 27>{t121, -t122, -t123,
+                t124, -t125, t126, -t138, t139, -t140, -t141, -t142, t143, t144, -t145, -t146, t148, t150,
+                t152, t154, t156, t158, t135, t136, t137, t159, t160, t161});
+        }
+        __syncwarp();
+    }
+    GRIDGEN_ROLLED for (int level = 1; level <= 1; ++level) {
+        if (depth == level) {
+            const auto body = gridgen::load_record<T, 27>(body_shared + 28 * (lane + 1));
+            const T t162 = t66 + body[7];
+            const T t163 = body[8] - t65;
+            const T t164 = body[9] - t66;
+            const T t165 = t64 + body[11];
+            const T t166 = t65 + body[12];
+            const T t167 = body[13] - t64;
+            const T t168 = t73 + body[15];
+            const T t169 = t74 + body[16];
+            const T t170 = t75 + body[17];
+            const T t171 = t76 + body[18];
+            const T t172 = t77 + body[19];
+            const T t173 = t79 + body[20];
+            const T t174 = t97 + body[24];
+            const T t175 = t100 + body[25];
+            const T t176 = t103 + body[26];
+            const T t177 = fma(t21, t163, fma(t18, t162, t15 * body[6]));
+            const T t178 = fma(t21, t165, fma(t18, body[10], t15 * t164));
+            const T t179 = fma(t21, body[14], fma(t18, t167, t15 * t166));
+            const T t180 = fma(t21, t170, fma(t18, t169, t15 * t168));
+            const T t181 = fma(t21, t172, fma(t18, t171, t15 * t169));
+            const T t182 = fma(t21, t173, fma(t18, t172, t15 * t170));
+            const T t183 = gridgen::reciprocal<T>(fma(t21, t182, fma(t18, t181, t15 * t180)));
+            const T t184 = t177 * t183;
+            const T t185 = t178 * t183;
+            const T t186 = t179 * t183;
+            const T t187 = t180 * t183;
+            const T t188 = t181 * t183;
+            const T t189 = t182 * t183;
+            const T t190 = t183 * fnma(t21, t176, fnma(t18, t175, fnma(t15, t174, t25)));
+            gridgen::store_record<T>(answer_shared + 12 * lane, gridgen::Numbers<T, 7>{t184, t185, t186,
+                t187, t188, t189, t190});
+            const T t191 = fnma(t177, t184, t60 + body[0]);
+            const T t192 = fnma(t177, t185, body[1]);
+            const T t193 = fnma(t177, t186, body[2]);
+            const T t194 = fnma(t178, t185, t60 + body[3]);
+            const T t195 = fnma(t178, t186, body[4]);
+            const T t196 = fnma(t179, t186, t60 + body[5]);
+            const T t197 = fnma(t177, t187, body[6]);
+            const T t198 = fnma(t177, t188, t162);
+            const T t199 = fnma(t177, t189, t163);
+            const T t200 = fnma(t178, t187, t164);
+            const T t201 = fnma(t178, t188, body[10]);
+            const T t202 = fnma(t178, t189, t165);
+            const T t203 = fnma(t179, t187, t166);
+            const T t204 = fnma(t179, t188, t167);
+            const T t205 = fma(t177, t190, t90 + body[21]);
+            const T t206 = fma(t178, t190, t92 + body[22]);
+            const T t207 = fma(t179, t190, t94 + body[23]);
+            const T t208 = fma(t105, t193, fnma(t106, t192, t197));
+            const T t209 = fma(t106, t191, fnma(t104, t193, t198));
+            const T t210 = fma(t104, t192, fnma(t105, t191, t199));
+            const T t211 = fma(t105, t195, fnma(t106, t194, t200));
+            const T t212 = fnma(t104, t195, fma(t106, t192, t201));
+            const T t213 = fma(t104, t194, fnma(t105, t192, t202));
+            const T t214 = fma(t105, t196, fnma(t106, t195, t203));
+            const T t215 = fma(t106, t193, fnma(t104, t196, t204));
+            const T t216 = fma(t104, t195, fnma(t105, t193, fnma(t179, t189, body[14])));
+            const T t217 = fnma(t106, t200, fma(t105, t203, fnma(t180, t187, t168)));
+            const T t218 = fnma(t106, t211, fma(t105, t214, t217));
+            const T t219 = fnma(t104, t203, fma(t106, t197, fnma(t180, t188, t169)));
+            const T t220 = fnma(t106, t212, fma(t105, t215, t219));
+            const T t221 = fnma(t105, t197, fma(t104, t200, fnma(t180, t189, t170)));
+            const T t222 = fnma(t106, t213, fma(t105, t216, t221));
+            const T t223 = fnma(t104, t204, fma(t106, t198, fnma(t181, t188, t171)));
+            const T t224 = fnma(t104, t215, fma(t106, t209, t223));
+            const T t225 = fnma(t105, t198, fma(t104, t201, fnma(t181, t189, t172)));
+            const T t226 = fnma(t104, t216, fma(t106, t210, t225));
+            const T t227 = fnma(t105, t199, fma(t104, t202, fnma(t182, t189, t173)));
+            const T t228 = fnma(t105, t210, fma(t104, t213, t227));
+            const T t229 = fnma(t106, t206, fma(t105, t207, fma(t180, t190, t174)));
+            const T t230 = fnma(t104, t207, fma(t106, t205, fma(t181, t190, t175)));
+            const T t231 = fnma(t105, t205, fma(t104, t206, fma(t182, t190, t176)));
+            gridgen::store_record<T>(body_shared + 28 * lane, gridgen::Numbers<T, 27>{t191, t192, t193,
+                t194, t195, t196, t208, t209, t210, t211, t212, t213, t214, t215, t216, t218, t220, t222,
+                t224, t226, t228, t205, t206, t207, t229, t230, t231});
+        }
+        __syncwarp();
+    }
+
+    // accelerations: levels from the base
+    if (lane < 1) {
+        gridgen::store_record<T>(acceleration_2_shared, gridgen::Numbers<T, 7>{t0, t0, t0, t0, t0, t0,
+            t0});
+    }
+    __syncwarp();
+    GRIDGEN_ROLLED for (int level = 1; level <= 2; ++level) {
+        if (depth == level) {
+            const auto acceleration_2 = gridgen::load_record<T, 7>(acceleration_2_shared + 12 * (lane -
+                1));
+            const T t232 = fnma(t105, acceleration_2[5], fma(t106, acceleration_2[4], acceleration_2[0]));
+            const T t233 = fnma(t106, acceleration_2[3], fma(t104, acceleration_2[5], acceleration_2[1]));
+            const T t234 = fnma(t104, acceleration_2[4], fma(t105, acceleration_2[3], acceleration_2[2]));
+            const auto answer = gridgen::load_record<T, 7>(answer_shared + 12 * lane);
+            const T t235 = fnma(acceleration_2[5], answer[5], fnma(acceleration_2[4], answer[4],
+                fnma(acceleration_2[3], answer[3], answer[6])));
+            const T t236 = fnma(t234, answer[2], fnma(t233, answer[1], fnma(t232, answer[0], t235)));
+            const T t237 = fma(t18, t236, acceleration_2[4]);
+            const T t238 = fma(t21, t236, acceleration_2[5]);
+            gridgen::store_record<T>(acceleration_2_shared + 12 * lane, gridgen::Numbers<T, 7>{t232, t233,
+                t234, fma(t15, t236, acceleration_2[3]), t237, t238, t236});
+        }
+        __syncwarp();
+    }
+    const auto acceleration_2_2 = gridgen::load_record<T, 7>(acceleration_2_shared + 12 * lane);
+
+    // results
+    if (is_valid && lane > 0 && lane < 3) {
+        qdd[(lane - 1)] = acceleration_2_2[6];
+    }
+}
+
+}  // namespace of_forward_dynamics_aba_warp
+}  // namespace warp
+
+// Forward dynamics: joint accelerations that given torques produce (articulated bodies in the frame of the
+//   base, docs/warp.md).
+//   q                 2     read     joint positions [rad or m]
+//   qd                2     read     joint velocities [rad/s or m/s]
+//   tau               2     read     joint torques [N m or N]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   qdd               2     written  joint accelerations [rad/s^2 or m/s^2]
+template <class T>
+__global__ void __launch_bounds__(64, sizeof(T) == 4 ? 6 : 1) forward_dynamics_aba_warp_kernel(
+    gridgen::Strided<const T> q,
+    gridgen::Strided<const T> qd,
+    gridgen::Strided<const T> tau,
+    gridgen::Strided<const T> gravity,
+    gridgen::Strided<T> qdd,
+    long long n)
+{
+    const int team = int(threadIdx.x) / 8, lane = int(threadIdx.x) % 8;
+    const long long own = static_cast<long long>(blockIdx.x) * 8 + team;
+    // Teams of one warp synchronize together: those beyond the batch compute its last state.
+    const bool is_valid = own < n;
+    const long long state = is_valid ? own : n - 1;
+    warp::of_forward_dynamics_aba_warp::evaluate<T>(
+        lane,
+        is_valid,
+        q[state],
+        qd[state],
+        tau[state],
+        gravity[state],
+        qdd[state],
+        gridgen::dynamic_shared<T>() + team * 540);
+}
+#endif
+
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_crba_warp)
 namespace warp {
 namespace of_forward_dynamics_crba_warp {
@@ -2050,7 +2445,7 @@ __device__ __forceinline__ void evaluate(
         const auto inverse_3 = gridgen::load_record<T, 4>(inverse_shared);
         const T t269 = fnma(inverse_3[1], t268 * mass_4[0], t266);
         if (column_0 < 6 && is_valid) {
-            auto place = gridgen::column<2>(column_0, dqdd_dq, dqdd_dqd, dqdd_dtau);
+            auto place = gridgen::column<2, 2, 2>(column_0, dqdd_dq, dqdd_dqd, dqdd_dtau);
             place.next() = t268;
             place.next() = t269;
         }
@@ -2096,6 +2491,1233 @@ __global__ void __launch_bounds__(128, sizeof(T) == 4 ? 3 : 1) forward_dynamics_
         dqdd_dqd[state],
         dqdd_dtau[state],
         gridgen::dynamic_shared<T>() + team * 332);
+}
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_semi_implicit_warp)
+namespace warp {
+namespace of_step_semi_implicit_warp {
+
+using gridgen::fma;
+using gridgen::fnma;
+using gridgen::View;
+
+// Indices of the lanes.
+__device__ const int indices[2][8] = {
+    {0, 0, 1, 1, 1, 1, 1, 1},
+    {0, 1, 2, 0, 0, 0, 0, 0},
+};
+
+// One state (semi-implicit Euler method, forward dynamics of articulated bodies).
+// About 462 operations of a lane, 9 synchronizations.
+template <class T>
+__device__ __forceinline__ void evaluate(
+    const int lane,
+    const bool is_valid,
+    View<const T> q,
+    View<const T> qd,
+    View<const T> tau,
+    View<const T> dt,
+    View<const T> gravity,
+    View<T> q_next,
+    View<T> qd_next,
+    T* const shared)
+{
+    using R = T;
+    T* const pose_shared = shared + 0;  // 96 numbers
+    T* const origin_shared = shared + 96;  // 32 numbers
+    T* const velocity_shared = shared + 0;  // 96 numbers
+    T* const acceleration_shared = shared + 252;  // 96 numbers
+    T* const answer_shared = shared + 348;  // 96 numbers
+    T* const body_shared = shared + 0;  // 252 numbers
+    T* const acceleration_2_shared = shared + 444;  // 96 numbers
+
+    // start
+    const T t0 = R(0);
+    const T t1 = (lane > 0 && lane < 3 ? q[(lane - 1)] : T(0));
+    const T t4 = numbers<T>[0][lane];
+    const T t5 = numbers<T>[1][lane];
+    const T t6 = numbers<T>[2][lane];
+    const T t7 = numbers<T>[3][lane];
+    const T t8 = numbers<T>[4][lane];
+    const T t25 = (lane > 0 && lane < 3 ? tau[(lane - 1)] : T(0));
+    const T t26 = (lane > 0 && lane < 3 ? qd[(lane - 1)] : T(0));
+    const T t60 = numbers<T>[5][lane];
+    const T t61 = numbers<T>[6][lane];
+    const T t62 = numbers<T>[7][lane];
+    const T t63 = numbers<T>[8][lane];
+
+    // placement of each body in the base
+    T t2, t3;
+    gridgen::sincos<T>(t1, t2, t3);
+    const T t9 = t2 * t4;
+    const T t10 = t3 * t4;
+    const T t11 = t2 * t6;
+    const T t12 = t3 * t6;
+    gridgen::store_record<T>(pose_shared + 12 * lane, gridgen::Numbers<T, 12>{t3, -t2, t0, t9, t10,
+        t5, t11, t12, t4, t7, t0, t8});
+    __syncwarp();
+    const auto pose = gridgen::load_record<T, 12>(pose_shared + 12 * indices[0][lane]);
+    const T t13 = fma(t11, pose[2], fma(t9, pose[1], t3 * pose[0]));
+    const T t14 = fma(t12, pose[2], fma(t10, pose[1], -t2 * pose[0]));
+    const T t15 = fma(t4, pose[2], t5 * pose[1]);
+    const T t16 = fma(t11, pose[5], fma(t9, pose[4], t3 * pose[3]));
+    const T t17 = fma(t12, pose[5], fma(t10, pose[4], -t2 * pose[3]));
+    const T t18 = fma(t4, pose[5], t5 * pose[4]);
+    const T t19 = fma(t11, pose[8], fma(t9, pose[7], t3 * pose[6]));
+    const T t20 = fma(t12, pose[8], fma(t10, pose[7], -t2 * pose[6]));
+    const T t21 = fma(t4, pose[8], t5 * pose[7]);
+    const T t22 = fma(t8, pose[2], fma(t7, pose[0], pose[9]));
+    const T t23 = fma(t8, pose[5], fma(t7, pose[3], pose[10]));
+    const T t24 = fma(t8, pose[8], fma(t7, pose[6], pose[11]));
+
+    // origins of the limbs
+    gridgen::store_record<T>(origin_shared + 4 * lane, gridgen::Numbers<T, 3>{t22, t23, t24});
+    __syncwarp();
+    const auto origin = gridgen::load_record<T, 3>(origin_shared + 4 * indices[0][lane]);
+    const T t27 = fnma(t18, t24, t21 * t23);
+    const T t28 = fnma(t21, t22, t15 * t24);
+    const T t29 = fnma(t15, t23, t18 * t22);
+    const T t30 = t26 * t27;
+    const T t31 = t26 * t28;
+    const T t32 = t26 * t29;
+    const T t33 = t15 * t26;
+    const T t34 = t18 * t26;
+    const T t35 = t21 * t26;
+
+    // velocity: sums along the paths
+    gridgen::store_record<T>(velocity_shared + 12 * lane, gridgen::Numbers<T, 6>{t30, t31, t32,
+        t33, t34, t35});
+    __syncwarp();
+    const auto velocity = gridgen::load_record<T, 6>(velocity_shared + 12 * indices[0][lane]);
+    const T t36 = t30 + velocity[0];
+    const T t37 = t31 + velocity[1];
+    const T t38 = t32 + velocity[2];
+    const T t39 = t33 + velocity[3];
+    const T t40 = t34 + velocity[4];
+    const T t41 = t35 + velocity[5];
+    const T t42 = fnma(t23, t41, fma(t24, t40, t36));
+    const T t43 = fnma(t24, t39, fma(t22, t41, t37));
+    const T t44 = fnma(t22, t40, fma(t23, t39, t38));
+    const T t45 = fnma(t18, t38, fma(t21, t37, fnma(t28, t41, t29 * t40)));
+    const T t46 = fnma(t21, t36, fma(t15, t38, fnma(t29, t39, t27 * t41)));
+    const T t47 = fnma(t15, t37, fma(t18, t36, fnma(t27, t40, t28 * t39)));
+    const T t48 = t26 * t45;
+    const T t49 = t26 * t46;
+    const T t50 = t26 * t47;
+    const T t51 = t26 * fnma(t18, t41, t21 * t40);
+    const T t52 = t26 * fnma(t21, t39, t15 * t41);
+    const T t53 = t26 * fnma(t15, t40, t18 * t39);
+
+    // acceleration: sums along the paths
+    gridgen::store_record<T>(acceleration_shared + 12 * lane, gridgen::Numbers<T, 6>{t48, t49, t50,
+        t51, t52, t53});
+    __syncwarp();
+    const auto acceleration = gridgen::load_record<T, 6>(acceleration_shared + 12 *
+        indices[0][lane]);
+    const T t54 = t51 + acceleration[3];
+    const T t55 = t52 + acceleration[4];
+    const T t56 = t53 + acceleration[5];
+    const T t57 = fnma(t23, t56, fma(t24, t55, t48 + acceleration[0] - gravity[0]));
+    const T t58 = fnma(t24, t54, fma(t22, t56, t49 + acceleration[1] - gravity[1]));
+    const T t59 = fnma(t22, t55, fma(t23, t54, t50 + acceleration[2] - gravity[2]));
+
+    // inertia and wrench of each body
+    const T t64 = t13 * t61;
+    const T t65 = t16 * t61;
+    const T t66 = t19 * t61;
+    const T t67 = t13 * t62;
+    const T t68 = t14 * t63;
+    const T t69 = t15 * t63;
+    const T t70 = t16 * t62;
+    const T t71 = t17 * t63;
+    const T t72 = t18 * t63;
+    const T t73 = fma(t15, t69, fma(t14, t68, t13 * t67));
+    const T t74 = fma(t18, t69, fma(t17, t68, t16 * t67));
+    const T t75 = fma(t21, t69, fma(t20, t68, t19 * t67));
+    const T t76 = fma(t18, t72, fma(t17, t71, t16 * t70));
+    const T t77 = fma(t21, t72, fma(t20, t71, t19 * t70));
+    const T t78 = fma(t20, t20 * t63, t19 * (t19 * t62));
+    const T t79 = fma(t21, t21 * t63, t78);
+    const T t80 = fnma(t41, t65, fma(t40, t66, t42 * t60));
+    const T t81 = fnma(t39, t66, fma(t41, t64, t43 * t60));
+    const T t82 = fnma(t40, t64, fma(t39, t65, t44 * t60));
+    const T t83 = fma(t44, t65, fma(t41, t75, fma(t40, t74, t39 * t73)));
+    const T t84 = fnma(t43, t66, t83);
+    const T t85 = fma(t42, t66, fma(t41, t77, fma(t40, t76, t39 * t74)));
+    const T t86 = fnma(t44, t64, t85);
+    const T t87 = fma(t43, t64, fma(t41, t79, fma(t40, t77, t39 * t75)));
+    const T t88 = fnma(t42, t65, t87);
+    const T t89 = fma(t40, t82, fnma(t56, t65, fma(t55, t66, t57 * t60)));
+    const T t90 = fnma(t41, t81, t89);
+    const T t91 = fma(t41, t80, fnma(t54, t66, fma(t56, t64, t58 * t60)));
+    const T t92 = fnma(t39, t82, t91);
+    const T t93 = fma(t39, t81, fnma(t55, t64, fma(t54, t65, t59 * t60)));
+    const T t94 = fnma(t40, t80, t93);
+    const T t95 = fma(t59, t65, fma(t56, t75, fma(t55, t74, t54 * t73)));
+    const T t96 = fnma(t41, t86, fma(t40, t88, fnma(t58, t66, t95)));
+    const T t97 = fnma(t44, t81, fma(t43, t82, t96));
+    const T t98 = fma(t57, t66, fma(t56, t77, fma(t55, t76, t54 * t74)));
+    const T t99 = fnma(t39, t88, fma(t41, t84, fnma(t59, t64, t98)));
+    const T t100 = fnma(t42, t82, fma(t44, t80, t99));
+    const T t101 = fma(t58, t64, fma(t56, t79, fma(t55, t77, t54 * t75)));
+    const T t102 = fnma(t40, t84, fma(t39, t86, fnma(t57, t65, t101)));
+    const T t103 = fnma(t43, t80, fma(t42, t81, t102));
+
+    // articulated bodies: levels from the tips
+    const T t104 = t22 - origin[0];
+    const T t105 = t23 - origin[1];
+    const T t106 = t24 - origin[2];
+    if (lane < 1) {
+        gridgen::store_record<T>(body_shared, gridgen::Numbers<T, 27>{t60, t0, t0, t60, t0, t60, t0,
+            t66, -t65, -t66, t0, t64, t65, -t64, t0, t73, t74, t75, t76, t77, t79, t90, t92, t94, t97,
+            t100, t103});
+        gridgen::store_record<T>(body_shared + 28 * 8, gridgen::Numbers<T, 27>{t0, t0, t0, t0, t0, t0,
+            t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0});
+    }
+    const int depth = indices[1][lane];
+    GRIDGEN_ROLLED for (int level = 2; level <= 2; ++level) {
+        if (depth == level) {
+            const T t107 = fnma(t21, t65, t18 * t66);
+            const T t108 = fma(t21, t64, -t15 * t66);
+            const T t109 = fnma(t18, t64, t15 * t65);
+            const T t110 = fma(t21, t75, fma(t18, t74, t15 * t73));
+            const T t111 = fma(t21, t77, fma(t18, t76, t15 * t74));
+            const T t112 = fma(t21, t79, fma(t18, t77, t15 * t75));
+            const T t113 = gridgen::reciprocal<T>(fma(t21, t112, fma(t18, t111, t15 * t110)));
+            const T t114 = t107 * t113;
+            const T t115 = t108 * t113;
+            const T t116 = t109 * t113;
+            const T t117 = t110 * t113;
+            const T t118 = t111 * t113;
+            const T t119 = t112 * t113;
+            const T t120 = t113 * fnma(t21, t103, fnma(t18, t100, fnma(t15, t97, t25)));
+            gridgen::store_record<T>(answer_shared + 12 * lane, gridgen::Numbers<T, 7>{t114, t115, t116,
+                t117, t118, t119, t120});
+            const T t121 = fnma(t107, t114, t60);
+            const T t122 = t107 * t115;
+            const T t123 = t107 * t116;
+            const T t124 = fnma(t108, t115, t60);
+            const T t125 = t108 * t116;
+            const T t126 = fnma(t109, t116, t60);
+            const T t127 = t107 * t117;
+            const T t128 = fnma(t107, t118, t66);
+            const T t129 = fma(t107, t119, t65);
+            const T t130 = fma(t108, t117, t66);
+            const T t131 = t108 * t118;
+            const T t132 = fnma(t108, t119, t64);
+            const T t133 = fnma(t109, t117, t65);
+            const T t134 = fma(t109, t118, t64);
+            const T t135 = fma(t107, t120, t90);
+            const T t136 = fma(t108, t120, t92);
+            const T t137 = fma(t109, t120, t94);
+            const T t138 = fma(t105, t123, fnma(t106, t122, t127));
+            const T t139 = fma(t106, t121, fma(t104, t123, t128));
+            const T t140 = fma(t104, t122, fma(t105, t121, t129));
+            const T t141 = fma(t105, t125, fma(t106, t124, t130));
+            const T t142 = fnma(t104, t125, fma(t106, t122, t131));
+            const T t143 = fma(t104, t124, fma(t105, t122, t132));
+            const T t144 = fma(t105, t126, fma(t106, t125, t133));
+            const T t145 = fma(t106, t123, fma(t104, t126, t134));
+            const T t146 = fma(t104, t125, fnma(t105, t123, t109 * t119));
+            const T t147 = fma(t106, t130, fma(t105, t133, fnma(t110, t117, t73)));
+            const T t148 = fma(t106, t141, fma(t105, t144, t147));
+            const T t149 = fnma(t104, t133, fnma(t106, t127, fnma(t110, t118, t74)));
+            const T t150 = fma(t106, t142, fnma(t105, t145, t149));
+            const T t151 = fma(t105, t127, fnma(t104, t130, fnma(t110, t119, t75)));
+            const T t152 = fnma(t106, t143, fnma(t105, t146, t151));
+            const T t153 = fma(t104, t134, fma(t106, t128, fnma(t111, t118, t76)));
+            const T t154 = fma(t104, t145, fma(t106, t139, t153));
+            const T t155 = fnma(t105, t128, fnma(t104, t131, fnma(t111, t119, t77)));
+            const T t156 = fma(t104, t146, fnma(t106, t140, t155));
+            const T t157 = fma(t105, t129, fma(t104, t132, fnma(t112, t119, t79)));
+            const T t158 = fma(t105, t140, fma(t104, t143, t157));
+            const T t159 = fnma(t106, t136, fma(t105, t137, fma(t110, t120, t97)));
+            const T t160 = fnma(t104, t137, fma(t106, t135, fma(t111, t120, t100)));
+            const T t161 = fnma(t105, t135, fma(t104, t136, fma(t112, t120, t103)));
+            gridgen::store_record<T>(body_shared + 28 * lane, gridgen::Numbers<T, 27>{t121, -t122, -t123,
+                t124, -t125, t126, -t138, t139, -t140, -t141, -t142, t143, t144, -t145, -t146, t148, t150,
+                t152, t154, t156, t158, t135, t136, t137, t159, t160, t161});
+        }
+        __syncwarp();
+    }
+    GRIDGEN_ROLLED for (int level = 1; level <= 1; ++level) {
+        if (depth == level) {
+            const auto body = gridgen::load_record<T, 27>(body_shared + 28 * (lane + 1));
+            const T t162 = t66 + body[7];
+            const T t163 = body[8] - t65;
+            const T t164 = body[9] - t66;
+            const T t165 = t64 + body[11];
+            const T t166 = t65 + body[12];
+            const T t167 = body[13] - t64;
+            const T t168 = t73 + body[15];
+            const T t169 = t74 + body[16];
+            const T t170 = t75 + body[17];
+            const T t171 = t76 + body[18];
+            const T t172 = t77 + body[19];
+            const T t173 = t79 + body[20];
+            const T t174 = t97 + body[24];
+            const T t175 = t100 + body[25];
+            const T t176 = t103 + body[26];
+            const T t177 = fma(t21, t163, fma(t18, t162, t15 * body[6]));
+            const T t178 = fma(t21, t165, fma(t18, body[10], t15 * t164));
+            const T t179 = fma(t21, body[14], fma(t18, t167, t15 * t166));
+            const T t180 = fma(t21, t170, fma(t18, t169, t15 * t168));
+            const T t181 = fma(t21, t172, fma(t18, t171, t15 * t169));
+            const T t182 = fma(t21, t173, fma(t18, t172, t15 * t170));
+            const T t183 = gridgen::reciprocal<T>(fma(t21, t182, fma(t18, t181, t15 * t180)));
+            const T t184 = t177 * t183;
+            const T t185 = t178 * t183;
+            const T t186 = t179 * t183;
+            const T t187 = t180 * t183;
+            const T t188 = t181 * t183;
+            const T t189 = t182 * t183;
+            const T t190 = t183 * fnma(t21, t176, fnma(t18, t175, fnma(t15, t174, t25)));
+            gridgen::store_record<T>(answer_shared + 12 * lane, gridgen::Numbers<T, 7>{t184, t185, t186,
+                t187, t188, t189, t190});
+            const T t191 = fnma(t177, t184, t60 + body[0]);
+            const T t192 = fnma(t177, t185, body[1]);
+            const T t193 = fnma(t177, t186, body[2]);
+            const T t194 = fnma(t178, t185, t60 + body[3]);
+            const T t195 = fnma(t178, t186, body[4]);
+            const T t196 = fnma(t179, t186, t60 + body[5]);
+            const T t197 = fnma(t177, t187, body[6]);
+            const T t198 = fnma(t177, t188, t162);
+            const T t199 = fnma(t177, t189, t163);
+            const T t200 = fnma(t178, t187, t164);
+            const T t201 = fnma(t178, t188, body[10]);
+            const T t202 = fnma(t178, t189, t165);
+            const T t203 = fnma(t179, t187, t166);
+            const T t204 = fnma(t179, t188, t167);
+            const T t205 = fma(t177, t190, t90 + body[21]);
+            const T t206 = fma(t178, t190, t92 + body[22]);
+            const T t207 = fma(t179, t190, t94 + body[23]);
+            const T t208 = fma(t105, t193, fnma(t106, t192, t197));
+            const T t209 = fma(t106, t191, fnma(t104, t193, t198));
+            const T t210 = fma(t104, t192, fnma(t105, t191, t199));
+            const T t211 = fma(t105, t195, fnma(t106, t194, t200));
+            const T t212 = fnma(t104, t195, fma(t106, t192, t201));
+            const T t213 = fma(t104, t194, fnma(t105, t192, t202));
+            const T t214 = fma(t105, t196, fnma(t106, t195, t203));
+            const T t215 = fma(t106, t193, fnma(t104, t196, t204));
+            const T t216 = fma(t104, t195, fnma(t105, t193, fnma(t179, t189, body[14])));
+            const T t217 = fnma(t106, t200, fma(t105, t203, fnma(t180, t187, t168)));
+            const T t218 = fnma(t106, t211, fma(t105, t214, t217));
+            const T t219 = fnma(t104, t203, fma(t106, t197, fnma(t180, t188, t169)));
+            const T t220 = fnma(t106, t212, fma(t105, t215, t219));
+            const T t221 = fnma(t105, t197, fma(t104, t200, fnma(t180, t189, t170)));
+            const T t222 = fnma(t106, t213, fma(t105, t216, t221));
+            const T t223 = fnma(t104, t204, fma(t106, t198, fnma(t181, t188, t171)));
+            const T t224 = fnma(t104, t215, fma(t106, t209, t223));
+            const T t225 = fnma(t105, t198, fma(t104, t201, fnma(t181, t189, t172)));
+            const T t226 = fnma(t104, t216, fma(t106, t210, t225));
+            const T t227 = fnma(t105, t199, fma(t104, t202, fnma(t182, t189, t173)));
+            const T t228 = fnma(t105, t210, fma(t104, t213, t227));
+            const T t229 = fnma(t106, t206, fma(t105, t207, fma(t180, t190, t174)));
+            const T t230 = fnma(t104, t207, fma(t106, t205, fma(t181, t190, t175)));
+            const T t231 = fnma(t105, t205, fma(t104, t206, fma(t182, t190, t176)));
+            gridgen::store_record<T>(body_shared + 28 * lane, gridgen::Numbers<T, 27>{t191, t192, t193,
+                t194, t195, t196, t208, t209, t210, t211, t212, t213, t214, t215, t216, t218, t220, t222,
+                t224, t226, t228, t205, t206, t207, t229, t230, t231});
+        }
+        __syncwarp();
+    }
+
+    // accelerations: levels from the base
+    if (lane < 1) {
+        gridgen::store_record<T>(acceleration_2_shared, gridgen::Numbers<T, 7>{t0, t0, t0, t0, t0, t0,
+            t0});
+    }
+    __syncwarp();
+    GRIDGEN_ROLLED for (int level = 1; level <= 2; ++level) {
+        if (depth == level) {
+            const auto acceleration_2 = gridgen::load_record<T, 7>(acceleration_2_shared + 12 * (lane -
+                1));
+            const T t232 = fnma(t105, acceleration_2[5], fma(t106, acceleration_2[4], acceleration_2[0]));
+            const T t233 = fnma(t106, acceleration_2[3], fma(t104, acceleration_2[5], acceleration_2[1]));
+            const T t234 = fnma(t104, acceleration_2[4], fma(t105, acceleration_2[3], acceleration_2[2]));
+            const auto answer = gridgen::load_record<T, 7>(answer_shared + 12 * lane);
+            const T t235 = fnma(acceleration_2[5], answer[5], fnma(acceleration_2[4], answer[4],
+                fnma(acceleration_2[3], answer[3], answer[6])));
+            const T t236 = fnma(t234, answer[2], fnma(t233, answer[1], fnma(t232, answer[0], t235)));
+            const T t237 = fma(t18, t236, acceleration_2[4]);
+            const T t238 = fma(t21, t236, acceleration_2[5]);
+            gridgen::store_record<T>(acceleration_2_shared + 12 * lane, gridgen::Numbers<T, 7>{t232, t233,
+                t234, fma(t15, t236, acceleration_2[3]), t237, t238, t236});
+        }
+        __syncwarp();
+    }
+    const auto acceleration_2_2 = gridgen::load_record<T, 7>(acceleration_2_shared + 12 * lane);
+
+    // state at the end
+    const T dt0 = dt[0];
+    const T t239 = fma(dt0, acceleration_2_2[6], t26);
+    if (is_valid && lane > 0 && lane < 3) {
+        qd_next[(lane - 1)] = t239;
+    }
+    const T t240 = fma(dt0, t239, t1);
+    if (is_valid && lane > 0 && lane < 3) {
+        q_next[(lane - 1)] = t240;
+    }
+}
+
+}  // namespace of_step_semi_implicit_warp
+}  // namespace warp
+
+// Time step: the state after a time with constant joint torques,
+// semi-implicit Euler method (semi-implicit Euler method, forward dynamics of articulated bodies).
+//   q                 2     read     joint positions [rad or m]
+//   qd                2     read     joint velocities [rad/s or m/s]
+//   tau               2     read     joint torques [N m or N]
+//   dt                1     read     length of a time step [s]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   q_next            2     written  joint positions at the end of the step [rad or m]
+//   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
+template <class T>
+__global__ void __launch_bounds__(64, sizeof(T) == 4 ? 6 : 1) step_semi_implicit_warp_kernel(
+    gridgen::Strided<const T> q,
+    gridgen::Strided<const T> qd,
+    gridgen::Strided<const T> tau,
+    gridgen::Strided<const T> dt,
+    gridgen::Strided<const T> gravity,
+    gridgen::Strided<T> q_next,
+    gridgen::Strided<T> qd_next,
+    long long n)
+{
+    const int team = int(threadIdx.x) / 8, lane = int(threadIdx.x) % 8;
+    const long long own = static_cast<long long>(blockIdx.x) * 8 + team;
+    // Teams of one warp synchronize together: those beyond the batch compute its last state.
+    const bool is_valid = own < n;
+    const long long state = is_valid ? own : n - 1;
+    warp::of_step_semi_implicit_warp::evaluate<T>(
+        lane,
+        is_valid,
+        q[state],
+        qd[state],
+        tau[state],
+        dt[state],
+        gravity[state],
+        q_next[state],
+        qd_next[state],
+        gridgen::dynamic_shared<T>() + team * 540);
+}
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_euler_warp)
+namespace warp {
+namespace of_step_euler_warp {
+
+using gridgen::fma;
+using gridgen::fnma;
+using gridgen::View;
+
+// Indices of the lanes.
+__device__ const int indices[2][8] = {
+    {0, 0, 1, 1, 1, 1, 1, 1},
+    {0, 1, 2, 0, 0, 0, 0, 0},
+};
+
+// One state (Euler method, forward dynamics of articulated bodies).
+// About 462 operations of a lane, 9 synchronizations.
+template <class T>
+__device__ __forceinline__ void evaluate(
+    const int lane,
+    const bool is_valid,
+    View<const T> q,
+    View<const T> qd,
+    View<const T> tau,
+    View<const T> dt,
+    View<const T> gravity,
+    View<T> q_next,
+    View<T> qd_next,
+    T* const shared)
+{
+    using R = T;
+    T* const pose_shared = shared + 0;  // 96 numbers
+    T* const origin_shared = shared + 96;  // 32 numbers
+    T* const velocity_shared = shared + 0;  // 96 numbers
+    T* const acceleration_shared = shared + 252;  // 96 numbers
+    T* const answer_shared = shared + 348;  // 96 numbers
+    T* const body_shared = shared + 0;  // 252 numbers
+    T* const acceleration_2_shared = shared + 444;  // 96 numbers
+
+    // start
+    const T t0 = R(0);
+    const T t1 = (lane > 0 && lane < 3 ? q[(lane - 1)] : T(0));
+    const T t4 = numbers<T>[0][lane];
+    const T t5 = numbers<T>[1][lane];
+    const T t6 = numbers<T>[2][lane];
+    const T t7 = numbers<T>[3][lane];
+    const T t8 = numbers<T>[4][lane];
+    const T t25 = (lane > 0 && lane < 3 ? tau[(lane - 1)] : T(0));
+    const T t26 = (lane > 0 && lane < 3 ? qd[(lane - 1)] : T(0));
+    const T t60 = numbers<T>[5][lane];
+    const T t61 = numbers<T>[6][lane];
+    const T t62 = numbers<T>[7][lane];
+    const T t63 = numbers<T>[8][lane];
+
+    // placement of each body in the base
+    T t2, t3;
+    gridgen::sincos<T>(t1, t2, t3);
+    const T t9 = t2 * t4;
+    const T t10 = t3 * t4;
+    const T t11 = t2 * t6;
+    const T t12 = t3 * t6;
+    gridgen::store_record<T>(pose_shared + 12 * lane, gridgen::Numbers<T, 12>{t3, -t2, t0, t9, t10,
+        t5, t11, t12, t4, t7, t0, t8});
+    __syncwarp();
+    const auto pose = gridgen::load_record<T, 12>(pose_shared + 12 * indices[0][lane]);
+    const T t13 = fma(t11, pose[2], fma(t9, pose[1], t3 * pose[0]));
+    const T t14 = fma(t12, pose[2], fma(t10, pose[1], -t2 * pose[0]));
+    const T t15 = fma(t4, pose[2], t5 * pose[1]);
+    const T t16 = fma(t11, pose[5], fma(t9, pose[4], t3 * pose[3]));
+    const T t17 = fma(t12, pose[5], fma(t10, pose[4], -t2 * pose[3]));
+    const T t18 = fma(t4, pose[5], t5 * pose[4]);
+    const T t19 = fma(t11, pose[8], fma(t9, pose[7], t3 * pose[6]));
+    const T t20 = fma(t12, pose[8], fma(t10, pose[7], -t2 * pose[6]));
+    const T t21 = fma(t4, pose[8], t5 * pose[7]);
+    const T t22 = fma(t8, pose[2], fma(t7, pose[0], pose[9]));
+    const T t23 = fma(t8, pose[5], fma(t7, pose[3], pose[10]));
+    const T t24 = fma(t8, pose[8], fma(t7, pose[6], pose[11]));
+
+    // origins of the limbs
+    gridgen::store_record<T>(origin_shared + 4 * lane, gridgen::Numbers<T, 3>{t22, t23, t24});
+    __syncwarp();
+    const auto origin = gridgen::load_record<T, 3>(origin_shared + 4 * indices[0][lane]);
+    const T t27 = fnma(t18, t24, t21 * t23);
+    const T t28 = fnma(t21, t22, t15 * t24);
+    const T t29 = fnma(t15, t23, t18 * t22);
+    const T t30 = t26 * t27;
+    const T t31 = t26 * t28;
+    const T t32 = t26 * t29;
+    const T t33 = t15 * t26;
+    const T t34 = t18 * t26;
+    const T t35 = t21 * t26;
+
+    // velocity: sums along the paths
+    gridgen::store_record<T>(velocity_shared + 12 * lane, gridgen::Numbers<T, 6>{t30, t31, t32,
+        t33, t34, t35});
+    __syncwarp();
+    const auto velocity = gridgen::load_record<T, 6>(velocity_shared + 12 * indices[0][lane]);
+    const T t36 = t30 + velocity[0];
+    const T t37 = t31 + velocity[1];
+    const T t38 = t32 + velocity[2];
+    const T t39 = t33 + velocity[3];
+    const T t40 = t34 + velocity[4];
+    const T t41 = t35 + velocity[5];
+    const T t42 = fnma(t23, t41, fma(t24, t40, t36));
+    const T t43 = fnma(t24, t39, fma(t22, t41, t37));
+    const T t44 = fnma(t22, t40, fma(t23, t39, t38));
+    const T t45 = fnma(t18, t38, fma(t21, t37, fnma(t28, t41, t29 * t40)));
+    const T t46 = fnma(t21, t36, fma(t15, t38, fnma(t29, t39, t27 * t41)));
+    const T t47 = fnma(t15, t37, fma(t18, t36, fnma(t27, t40, t28 * t39)));
+    const T t48 = t26 * t45;
+    const T t49 = t26 * t46;
+    const T t50 = t26 * t47;
+    const T t51 = t26 * fnma(t18, t41, t21 * t40);
+    const T t52 = t26 * fnma(t21, t39, t15 * t41);
+    const T t53 = t26 * fnma(t15, t40, t18 * t39);
+
+    // acceleration: sums along the paths
+    gridgen::store_record<T>(acceleration_shared + 12 * lane, gridgen::Numbers<T, 6>{t48, t49, t50,
+        t51, t52, t53});
+    __syncwarp();
+    const auto acceleration = gridgen::load_record<T, 6>(acceleration_shared + 12 *
+        indices[0][lane]);
+    const T t54 = t51 + acceleration[3];
+    const T t55 = t52 + acceleration[4];
+    const T t56 = t53 + acceleration[5];
+    const T t57 = fnma(t23, t56, fma(t24, t55, t48 + acceleration[0] - gravity[0]));
+    const T t58 = fnma(t24, t54, fma(t22, t56, t49 + acceleration[1] - gravity[1]));
+    const T t59 = fnma(t22, t55, fma(t23, t54, t50 + acceleration[2] - gravity[2]));
+
+    // inertia and wrench of each body
+    const T t64 = t13 * t61;
+    const T t65 = t16 * t61;
+    const T t66 = t19 * t61;
+    const T t67 = t13 * t62;
+    const T t68 = t14 * t63;
+    const T t69 = t15 * t63;
+    const T t70 = t16 * t62;
+    const T t71 = t17 * t63;
+    const T t72 = t18 * t63;
+    const T t73 = fma(t15, t69, fma(t14, t68, t13 * t67));
+    const T t74 = fma(t18, t69, fma(t17, t68, t16 * t67));
+    const T t75 = fma(t21, t69, fma(t20, t68, t19 * t67));
+    const T t76 = fma(t18, t72, fma(t17, t71, t16 * t70));
+    const T t77 = fma(t21, t72, fma(t20, t71, t19 * t70));
+    const T t78 = fma(t20, t20 * t63, t19 * (t19 * t62));
+    const T t79 = fma(t21, t21 * t63, t78);
+    const T t80 = fnma(t41, t65, fma(t40, t66, t42 * t60));
+    const T t81 = fnma(t39, t66, fma(t41, t64, t43 * t60));
+    const T t82 = fnma(t40, t64, fma(t39, t65, t44 * t60));
+    const T t83 = fma(t44, t65, fma(t41, t75, fma(t40, t74, t39 * t73)));
+    const T t84 = fnma(t43, t66, t83);
+    const T t85 = fma(t42, t66, fma(t41, t77, fma(t40, t76, t39 * t74)));
+    const T t86 = fnma(t44, t64, t85);
+    const T t87 = fma(t43, t64, fma(t41, t79, fma(t40, t77, t39 * t75)));
+    const T t88 = fnma(t42, t65, t87);
+    const T t89 = fma(t40, t82, fnma(t56, t65, fma(t55, t66, t57 * t60)));
+    const T t90 = fnma(t41, t81, t89);
+    const T t91 = fma(t41, t80, fnma(t54, t66, fma(t56, t64, t58 * t60)));
+    const T t92 = fnma(t39, t82, t91);
+    const T t93 = fma(t39, t81, fnma(t55, t64, fma(t54, t65, t59 * t60)));
+    const T t94 = fnma(t40, t80, t93);
+    const T t95 = fma(t59, t65, fma(t56, t75, fma(t55, t74, t54 * t73)));
+    const T t96 = fnma(t41, t86, fma(t40, t88, fnma(t58, t66, t95)));
+    const T t97 = fnma(t44, t81, fma(t43, t82, t96));
+    const T t98 = fma(t57, t66, fma(t56, t77, fma(t55, t76, t54 * t74)));
+    const T t99 = fnma(t39, t88, fma(t41, t84, fnma(t59, t64, t98)));
+    const T t100 = fnma(t42, t82, fma(t44, t80, t99));
+    const T t101 = fma(t58, t64, fma(t56, t79, fma(t55, t77, t54 * t75)));
+    const T t102 = fnma(t40, t84, fma(t39, t86, fnma(t57, t65, t101)));
+    const T t103 = fnma(t43, t80, fma(t42, t81, t102));
+
+    // articulated bodies: levels from the tips
+    const T t104 = t22 - origin[0];
+    const T t105 = t23 - origin[1];
+    const T t106 = t24 - origin[2];
+    if (lane < 1) {
+        gridgen::store_record<T>(body_shared, gridgen::Numbers<T, 27>{t60, t0, t0, t60, t0, t60, t0,
+            t66, -t65, -t66, t0, t64, t65, -t64, t0, t73, t74, t75, t76, t77, t79, t90, t92, t94, t97,
+            t100, t103});
+        gridgen::store_record<T>(body_shared + 28 * 8, gridgen::Numbers<T, 27>{t0, t0, t0, t0, t0, t0,
+            t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0});
+    }
+    const int depth = indices[1][lane];
+    GRIDGEN_ROLLED for (int level = 2; level <= 2; ++level) {
+        if (depth == level) {
+            const T t107 = fnma(t21, t65, t18 * t66);
+            const T t108 = fma(t21, t64, -t15 * t66);
+            const T t109 = fnma(t18, t64, t15 * t65);
+            const T t110 = fma(t21, t75, fma(t18, t74, t15 * t73));
+            const T t111 = fma(t21, t77, fma(t18, t76, t15 * t74));
+            const T t112 = fma(t21, t79, fma(t18, t77, t15 * t75));
+            const T t113 = gridgen::reciprocal<T>(fma(t21, t112, fma(t18, t111, t15 * t110)));
+            const T t114 = t107 * t113;
+            const T t115 = t108 * t113;
+            const T t116 = t109 * t113;
+            const T t117 = t110 * t113;
+            const T t118 = t111 * t113;
+            const T t119 = t112 * t113;
+            const T t120 = t113 * fnma(t21, t103, fnma(t18, t100, fnma(t15, t97, t25)));
+            gridgen::store_record<T>(answer_shared + 12 * lane, gridgen::Numbers<T, 7>{t114, t115, t116,
+                t117, t118, t119, t120});
+            const T t121 = fnma(t107, t114, t60);
+            const T t122 = t107 * t115;
+            const T t123 = t107 * t116;
+            const T t124 = fnma(t108, t115, t60);
+            const T t125 = t108 * t116;
+            const T t126 = fnma(t109, t116, t60);
+            const T t127 = t107 * t117;
+            const T t128 = fnma(t107, t118, t66);
+            const T t129 = fma(t107, t119, t65);
+            const T t130 = fma(t108, t117, t66);
+            const T t131 = t108 * t118;
+            const T t132 = fnma(t108, t119, t64);
+            const T t133 = fnma(t109, t117, t65);
+            const T t134 = fma(t109, t118, t64);
+            const T t135 = fma(t107, t120, t90);
+            const T t136 = fma(t108, t120, t92);
+            const T t137 = fma(t109, t120, t94);
+            const T t138 = fma(t105, t123, fnma(t106, t122, t127));
+            const T t139 = fma(t106, t121, fma(t104, t123, t128));
+            const T t140 = fma(t104, t122, fma(t105, t121, t129));
+            const T t141 = fma(t105, t125, fma(t106, t124, t130));
+            const T t142 = fnma(t104, t125, fma(t106, t122, t131));
+            const T t143 = fma(t104, t124, fma(t105, t122, t132));
+            const T t144 = fma(t105, t126, fma(t106, t125, t133));
+            const T t145 = fma(t106, t123, fma(t104, t126, t134));
+            const T t146 = fma(t104, t125, fnma(t105, t123, t109 * t119));
+            const T t147 = fma(t106, t130, fma(t105, t133, fnma(t110, t117, t73)));
+            const T t148 = fma(t106, t141, fma(t105, t144, t147));
+            const T t149 = fnma(t104, t133, fnma(t106, t127, fnma(t110, t118, t74)));
+            const T t150 = fma(t106, t142, fnma(t105, t145, t149));
+            const T t151 = fma(t105, t127, fnma(t104, t130, fnma(t110, t119, t75)));
+            const T t152 = fnma(t106, t143, fnma(t105, t146, t151));
+            const T t153 = fma(t104, t134, fma(t106, t128, fnma(t111, t118, t76)));
+            const T t154 = fma(t104, t145, fma(t106, t139, t153));
+            const T t155 = fnma(t105, t128, fnma(t104, t131, fnma(t111, t119, t77)));
+            const T t156 = fma(t104, t146, fnma(t106, t140, t155));
+            const T t157 = fma(t105, t129, fma(t104, t132, fnma(t112, t119, t79)));
+            const T t158 = fma(t105, t140, fma(t104, t143, t157));
+            const T t159 = fnma(t106, t136, fma(t105, t137, fma(t110, t120, t97)));
+            const T t160 = fnma(t104, t137, fma(t106, t135, fma(t111, t120, t100)));
+            const T t161 = fnma(t105, t135, fma(t104, t136, fma(t112, t120, t103)));
+            gridgen::store_record<T>(body_shared + 28 * lane, gridgen::Numbers<T, 27>{t121, -t122, -t123,
+                t124, -t125, t126, -t138, t139, -t140, -t141, -t142, t143, t144, -t145, -t146, t148, t150,
+                t152, t154, t156, t158, t135, t136, t137, t159, t160, t161});
+        }
+        __syncwarp();
+    }
+    GRIDGEN_ROLLED for (int level = 1; level <= 1; ++level) {
+        if (depth == level) {
+            const auto body = gridgen::load_record<T, 27>(body_shared + 28 * (lane + 1));
+            const T t162 = t66 + body[7];
+            const T t163 = body[8] - t65;
+            const T t164 = body[9] - t66;
+            const T t165 = t64 + body[11];
+            const T t166 = t65 + body[12];
+            const T t167 = body[13] - t64;
+            const T t168 = t73 + body[15];
+            const T t169 = t74 + body[16];
+            const T t170 = t75 + body[17];
+            const T t171 = t76 + body[18];
+            const T t172 = t77 + body[19];
+            const T t173 = t79 + body[20];
+            const T t174 = t97 + body[24];
+            const T t175 = t100 + body[25];
+            const T t176 = t103 + body[26];
+            const T t177 = fma(t21, t163, fma(t18, t162, t15 * body[6]));
+            const T t178 = fma(t21, t165, fma(t18, body[10], t15 * t164));
+            const T t179 = fma(t21, body[14], fma(t18, t167, t15 * t166));
+            const T t180 = fma(t21, t170, fma(t18, t169, t15 * t168));
+            const T t181 = fma(t21, t172, fma(t18, t171, t15 * t169));
+            const T t182 = fma(t21, t173, fma(t18, t172, t15 * t170));
+            const T t183 = gridgen::reciprocal<T>(fma(t21, t182, fma(t18, t181, t15 * t180)));
+            const T t184 = t177 * t183;
+            const T t185 = t178 * t183;
+            const T t186 = t179 * t183;
+            const T t187 = t180 * t183;
+            const T t188 = t181 * t183;
+            const T t189 = t182 * t183;
+            const T t190 = t183 * fnma(t21, t176, fnma(t18, t175, fnma(t15, t174, t25)));
+            gridgen::store_record<T>(answer_shared + 12 * lane, gridgen::Numbers<T, 7>{t184, t185, t186,
+                t187, t188, t189, t190});
+            const T t191 = fnma(t177, t184, t60 + body[0]);
+            const T t192 = fnma(t177, t185, body[1]);
+            const T t193 = fnma(t177, t186, body[2]);
+            const T t194 = fnma(t178, t185, t60 + body[3]);
+            const T t195 = fnma(t178, t186, body[4]);
+            const T t196 = fnma(t179, t186, t60 + body[5]);
+            const T t197 = fnma(t177, t187, body[6]);
+            const T t198 = fnma(t177, t188, t162);
+            const T t199 = fnma(t177, t189, t163);
+            const T t200 = fnma(t178, t187, t164);
+            const T t201 = fnma(t178, t188, body[10]);
+            const T t202 = fnma(t178, t189, t165);
+            const T t203 = fnma(t179, t187, t166);
+            const T t204 = fnma(t179, t188, t167);
+            const T t205 = fma(t177, t190, t90 + body[21]);
+            const T t206 = fma(t178, t190, t92 + body[22]);
+            const T t207 = fma(t179, t190, t94 + body[23]);
+            const T t208 = fma(t105, t193, fnma(t106, t192, t197));
+            const T t209 = fma(t106, t191, fnma(t104, t193, t198));
+            const T t210 = fma(t104, t192, fnma(t105, t191, t199));
+            const T t211 = fma(t105, t195, fnma(t106, t194, t200));
+            const T t212 = fnma(t104, t195, fma(t106, t192, t201));
+            const T t213 = fma(t104, t194, fnma(t105, t192, t202));
+            const T t214 = fma(t105, t196, fnma(t106, t195, t203));
+            const T t215 = fma(t106, t193, fnma(t104, t196, t204));
+            const T t216 = fma(t104, t195, fnma(t105, t193, fnma(t179, t189, body[14])));
+            const T t217 = fnma(t106, t200, fma(t105, t203, fnma(t180, t187, t168)));
+            const T t218 = fnma(t106, t211, fma(t105, t214, t217));
+            const T t219 = fnma(t104, t203, fma(t106, t197, fnma(t180, t188, t169)));
+            const T t220 = fnma(t106, t212, fma(t105, t215, t219));
+            const T t221 = fnma(t105, t197, fma(t104, t200, fnma(t180, t189, t170)));
+            const T t222 = fnma(t106, t213, fma(t105, t216, t221));
+            const T t223 = fnma(t104, t204, fma(t106, t198, fnma(t181, t188, t171)));
+            const T t224 = fnma(t104, t215, fma(t106, t209, t223));
+            const T t225 = fnma(t105, t198, fma(t104, t201, fnma(t181, t189, t172)));
+            const T t226 = fnma(t104, t216, fma(t106, t210, t225));
+            const T t227 = fnma(t105, t199, fma(t104, t202, fnma(t182, t189, t173)));
+            const T t228 = fnma(t105, t210, fma(t104, t213, t227));
+            const T t229 = fnma(t106, t206, fma(t105, t207, fma(t180, t190, t174)));
+            const T t230 = fnma(t104, t207, fma(t106, t205, fma(t181, t190, t175)));
+            const T t231 = fnma(t105, t205, fma(t104, t206, fma(t182, t190, t176)));
+            gridgen::store_record<T>(body_shared + 28 * lane, gridgen::Numbers<T, 27>{t191, t192, t193,
+                t194, t195, t196, t208, t209, t210, t211, t212, t213, t214, t215, t216, t218, t220, t222,
+                t224, t226, t228, t205, t206, t207, t229, t230, t231});
+        }
+        __syncwarp();
+    }
+
+    // accelerations: levels from the base
+    if (lane < 1) {
+        gridgen::store_record<T>(acceleration_2_shared, gridgen::Numbers<T, 7>{t0, t0, t0, t0, t0, t0,
+            t0});
+    }
+    __syncwarp();
+    GRIDGEN_ROLLED for (int level = 1; level <= 2; ++level) {
+        if (depth == level) {
+            const auto acceleration_2 = gridgen::load_record<T, 7>(acceleration_2_shared + 12 * (lane -
+                1));
+            const T t232 = fnma(t105, acceleration_2[5], fma(t106, acceleration_2[4], acceleration_2[0]));
+            const T t233 = fnma(t106, acceleration_2[3], fma(t104, acceleration_2[5], acceleration_2[1]));
+            const T t234 = fnma(t104, acceleration_2[4], fma(t105, acceleration_2[3], acceleration_2[2]));
+            const auto answer = gridgen::load_record<T, 7>(answer_shared + 12 * lane);
+            const T t235 = fnma(acceleration_2[5], answer[5], fnma(acceleration_2[4], answer[4],
+                fnma(acceleration_2[3], answer[3], answer[6])));
+            const T t236 = fnma(t234, answer[2], fnma(t233, answer[1], fnma(t232, answer[0], t235)));
+            const T t237 = fma(t18, t236, acceleration_2[4]);
+            const T t238 = fma(t21, t236, acceleration_2[5]);
+            gridgen::store_record<T>(acceleration_2_shared + 12 * lane, gridgen::Numbers<T, 7>{t232, t233,
+                t234, fma(t15, t236, acceleration_2[3]), t237, t238, t236});
+        }
+        __syncwarp();
+    }
+    const auto acceleration_2_2 = gridgen::load_record<T, 7>(acceleration_2_shared + 12 * lane);
+
+    // state at the end
+    const T dt0 = dt[0];
+    const T t239 = fma(dt0, acceleration_2_2[6], t26);
+    if (is_valid && lane > 0 && lane < 3) {
+        qd_next[(lane - 1)] = t239;
+    }
+    const T t240 = fma(dt0, t26, t1);
+    if (is_valid && lane > 0 && lane < 3) {
+        q_next[(lane - 1)] = t240;
+    }
+}
+
+}  // namespace of_step_euler_warp
+}  // namespace warp
+
+// Time step: the state after a time with constant joint torques,
+// explicit Euler method (Euler method, forward dynamics of articulated bodies).
+//   q                 2     read     joint positions [rad or m]
+//   qd                2     read     joint velocities [rad/s or m/s]
+//   tau               2     read     joint torques [N m or N]
+//   dt                1     read     length of a time step [s]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   q_next            2     written  joint positions at the end of the step [rad or m]
+//   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
+template <class T>
+__global__ void __launch_bounds__(64, sizeof(T) == 4 ? 6 : 1) step_euler_warp_kernel(
+    gridgen::Strided<const T> q,
+    gridgen::Strided<const T> qd,
+    gridgen::Strided<const T> tau,
+    gridgen::Strided<const T> dt,
+    gridgen::Strided<const T> gravity,
+    gridgen::Strided<T> q_next,
+    gridgen::Strided<T> qd_next,
+    long long n)
+{
+    const int team = int(threadIdx.x) / 8, lane = int(threadIdx.x) % 8;
+    const long long own = static_cast<long long>(blockIdx.x) * 8 + team;
+    // Teams of one warp synchronize together: those beyond the batch compute its last state.
+    const bool is_valid = own < n;
+    const long long state = is_valid ? own : n - 1;
+    warp::of_step_euler_warp::evaluate<T>(
+        lane,
+        is_valid,
+        q[state],
+        qd[state],
+        tau[state],
+        dt[state],
+        gravity[state],
+        q_next[state],
+        qd_next[state],
+        gridgen::dynamic_shared<T>() + team * 540);
+}
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_implicit_warp)
+namespace warp {
+namespace of_step_implicit_warp {
+
+using gridgen::fma;
+using gridgen::fnma;
+using gridgen::View;
+
+// Indices of the lanes.
+__device__ const int indices[2][8] = {
+    {0, 0, 1, 1, 1, 1, 1, 1},
+    {0, 1, 2, 0, 0, 0, 0, 0},
+};
+
+// One state (semi-implicit Euler method with M + dt D, D the damping).
+// About 462 operations of a lane, 9 synchronizations.
+template <class T>
+__device__ __forceinline__ void evaluate(
+    const int lane,
+    const bool is_valid,
+    View<const T> q,
+    View<const T> qd,
+    View<const T> tau,
+    View<const T> dt,
+    View<const T> gravity,
+    View<T> q_next,
+    View<T> qd_next,
+    T* const shared)
+{
+    using R = T;
+    T* const pose_shared = shared + 0;  // 96 numbers
+    T* const origin_shared = shared + 96;  // 32 numbers
+    T* const velocity_shared = shared + 0;  // 96 numbers
+    T* const acceleration_shared = shared + 252;  // 96 numbers
+    T* const answer_shared = shared + 348;  // 96 numbers
+    T* const body_shared = shared + 0;  // 252 numbers
+    T* const acceleration_2_shared = shared + 444;  // 96 numbers
+
+    // start
+    const T t0 = R(0);
+    const T t1 = (lane > 0 && lane < 3 ? q[(lane - 1)] : T(0));
+    const T t4 = numbers<T>[0][lane];
+    const T t5 = numbers<T>[1][lane];
+    const T t6 = numbers<T>[2][lane];
+    const T t7 = numbers<T>[3][lane];
+    const T t8 = numbers<T>[4][lane];
+    const T t25 = (lane > 0 && lane < 3 ? tau[(lane - 1)] : T(0));
+    const T t26 = (lane > 0 && lane < 3 ? qd[(lane - 1)] : T(0));
+    const T t60 = numbers<T>[5][lane];
+    const T t61 = numbers<T>[6][lane];
+    const T t62 = numbers<T>[7][lane];
+    const T t63 = numbers<T>[8][lane];
+
+    // placement of each body in the base
+    T t2, t3;
+    gridgen::sincos<T>(t1, t2, t3);
+    const T t9 = t2 * t4;
+    const T t10 = t3 * t4;
+    const T t11 = t2 * t6;
+    const T t12 = t3 * t6;
+    gridgen::store_record<T>(pose_shared + 12 * lane, gridgen::Numbers<T, 12>{t3, -t2, t0, t9, t10,
+        t5, t11, t12, t4, t7, t0, t8});
+    __syncwarp();
+    const auto pose = gridgen::load_record<T, 12>(pose_shared + 12 * indices[0][lane]);
+    const T t13 = fma(t11, pose[2], fma(t9, pose[1], t3 * pose[0]));
+    const T t14 = fma(t12, pose[2], fma(t10, pose[1], -t2 * pose[0]));
+    const T t15 = fma(t4, pose[2], t5 * pose[1]);
+    const T t16 = fma(t11, pose[5], fma(t9, pose[4], t3 * pose[3]));
+    const T t17 = fma(t12, pose[5], fma(t10, pose[4], -t2 * pose[3]));
+    const T t18 = fma(t4, pose[5], t5 * pose[4]);
+    const T t19 = fma(t11, pose[8], fma(t9, pose[7], t3 * pose[6]));
+    const T t20 = fma(t12, pose[8], fma(t10, pose[7], -t2 * pose[6]));
+    const T t21 = fma(t4, pose[8], t5 * pose[7]);
+    const T t22 = fma(t8, pose[2], fma(t7, pose[0], pose[9]));
+    const T t23 = fma(t8, pose[5], fma(t7, pose[3], pose[10]));
+    const T t24 = fma(t8, pose[8], fma(t7, pose[6], pose[11]));
+
+    // origins of the limbs
+    gridgen::store_record<T>(origin_shared + 4 * lane, gridgen::Numbers<T, 3>{t22, t23, t24});
+    __syncwarp();
+    const auto origin = gridgen::load_record<T, 3>(origin_shared + 4 * indices[0][lane]);
+    const T t27 = fnma(t18, t24, t21 * t23);
+    const T t28 = fnma(t21, t22, t15 * t24);
+    const T t29 = fnma(t15, t23, t18 * t22);
+    const T t30 = t26 * t27;
+    const T t31 = t26 * t28;
+    const T t32 = t26 * t29;
+    const T t33 = t15 * t26;
+    const T t34 = t18 * t26;
+    const T t35 = t21 * t26;
+
+    // velocity: sums along the paths
+    gridgen::store_record<T>(velocity_shared + 12 * lane, gridgen::Numbers<T, 6>{t30, t31, t32,
+        t33, t34, t35});
+    __syncwarp();
+    const auto velocity = gridgen::load_record<T, 6>(velocity_shared + 12 * indices[0][lane]);
+    const T t36 = t30 + velocity[0];
+    const T t37 = t31 + velocity[1];
+    const T t38 = t32 + velocity[2];
+    const T t39 = t33 + velocity[3];
+    const T t40 = t34 + velocity[4];
+    const T t41 = t35 + velocity[5];
+    const T t42 = fnma(t23, t41, fma(t24, t40, t36));
+    const T t43 = fnma(t24, t39, fma(t22, t41, t37));
+    const T t44 = fnma(t22, t40, fma(t23, t39, t38));
+    const T t45 = fnma(t18, t38, fma(t21, t37, fnma(t28, t41, t29 * t40)));
+    const T t46 = fnma(t21, t36, fma(t15, t38, fnma(t29, t39, t27 * t41)));
+    const T t47 = fnma(t15, t37, fma(t18, t36, fnma(t27, t40, t28 * t39)));
+    const T t48 = t26 * t45;
+    const T t49 = t26 * t46;
+    const T t50 = t26 * t47;
+    const T t51 = t26 * fnma(t18, t41, t21 * t40);
+    const T t52 = t26 * fnma(t21, t39, t15 * t41);
+    const T t53 = t26 * fnma(t15, t40, t18 * t39);
+
+    // acceleration: sums along the paths
+    gridgen::store_record<T>(acceleration_shared + 12 * lane, gridgen::Numbers<T, 6>{t48, t49, t50,
+        t51, t52, t53});
+    __syncwarp();
+    const auto acceleration = gridgen::load_record<T, 6>(acceleration_shared + 12 *
+        indices[0][lane]);
+    const T t54 = t51 + acceleration[3];
+    const T t55 = t52 + acceleration[4];
+    const T t56 = t53 + acceleration[5];
+    const T t57 = fnma(t23, t56, fma(t24, t55, t48 + acceleration[0] - gravity[0]));
+    const T t58 = fnma(t24, t54, fma(t22, t56, t49 + acceleration[1] - gravity[1]));
+    const T t59 = fnma(t22, t55, fma(t23, t54, t50 + acceleration[2] - gravity[2]));
+
+    // inertia and wrench of each body
+    const T t64 = t13 * t61;
+    const T t65 = t16 * t61;
+    const T t66 = t19 * t61;
+    const T t67 = t13 * t62;
+    const T t68 = t14 * t63;
+    const T t69 = t15 * t63;
+    const T t70 = t16 * t62;
+    const T t71 = t17 * t63;
+    const T t72 = t18 * t63;
+    const T t73 = fma(t15, t69, fma(t14, t68, t13 * t67));
+    const T t74 = fma(t18, t69, fma(t17, t68, t16 * t67));
+    const T t75 = fma(t21, t69, fma(t20, t68, t19 * t67));
+    const T t76 = fma(t18, t72, fma(t17, t71, t16 * t70));
+    const T t77 = fma(t21, t72, fma(t20, t71, t19 * t70));
+    const T t78 = fma(t20, t20 * t63, t19 * (t19 * t62));
+    const T t79 = fma(t21, t21 * t63, t78);
+    const T t80 = fnma(t41, t65, fma(t40, t66, t42 * t60));
+    const T t81 = fnma(t39, t66, fma(t41, t64, t43 * t60));
+    const T t82 = fnma(t40, t64, fma(t39, t65, t44 * t60));
+    const T t83 = fma(t44, t65, fma(t41, t75, fma(t40, t74, t39 * t73)));
+    const T t84 = fnma(t43, t66, t83);
+    const T t85 = fma(t42, t66, fma(t41, t77, fma(t40, t76, t39 * t74)));
+    const T t86 = fnma(t44, t64, t85);
+    const T t87 = fma(t43, t64, fma(t41, t79, fma(t40, t77, t39 * t75)));
+    const T t88 = fnma(t42, t65, t87);
+    const T t89 = fma(t40, t82, fnma(t56, t65, fma(t55, t66, t57 * t60)));
+    const T t90 = fnma(t41, t81, t89);
+    const T t91 = fma(t41, t80, fnma(t54, t66, fma(t56, t64, t58 * t60)));
+    const T t92 = fnma(t39, t82, t91);
+    const T t93 = fma(t39, t81, fnma(t55, t64, fma(t54, t65, t59 * t60)));
+    const T t94 = fnma(t40, t80, t93);
+    const T t95 = fma(t59, t65, fma(t56, t75, fma(t55, t74, t54 * t73)));
+    const T t96 = fnma(t41, t86, fma(t40, t88, fnma(t58, t66, t95)));
+    const T t97 = fnma(t44, t81, fma(t43, t82, t96));
+    const T t98 = fma(t57, t66, fma(t56, t77, fma(t55, t76, t54 * t74)));
+    const T t99 = fnma(t39, t88, fma(t41, t84, fnma(t59, t64, t98)));
+    const T t100 = fnma(t42, t82, fma(t44, t80, t99));
+    const T t101 = fma(t58, t64, fma(t56, t79, fma(t55, t77, t54 * t75)));
+    const T t102 = fnma(t40, t84, fma(t39, t86, fnma(t57, t65, t101)));
+    const T t103 = fnma(t43, t80, fma(t42, t81, t102));
+
+    // articulated bodies: levels from the tips
+    const T t104 = t22 - origin[0];
+    const T t105 = t23 - origin[1];
+    const T t106 = t24 - origin[2];
+    if (lane < 1) {
+        gridgen::store_record<T>(body_shared, gridgen::Numbers<T, 27>{t60, t0, t0, t60, t0, t60, t0,
+            t66, -t65, -t66, t0, t64, t65, -t64, t0, t73, t74, t75, t76, t77, t79, t90, t92, t94, t97,
+            t100, t103});
+        gridgen::store_record<T>(body_shared + 28 * 8, gridgen::Numbers<T, 27>{t0, t0, t0, t0, t0, t0,
+            t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0});
+    }
+    const int depth = indices[1][lane];
+    GRIDGEN_ROLLED for (int level = 2; level <= 2; ++level) {
+        if (depth == level) {
+            const T t107 = fnma(t21, t65, t18 * t66);
+            const T t108 = fma(t21, t64, -t15 * t66);
+            const T t109 = fnma(t18, t64, t15 * t65);
+            const T t110 = fma(t21, t75, fma(t18, t74, t15 * t73));
+            const T t111 = fma(t21, t77, fma(t18, t76, t15 * t74));
+            const T t112 = fma(t21, t79, fma(t18, t77, t15 * t75));
+            const T t113 = gridgen::reciprocal<T>(fma(t21, t112, fma(t18, t111, t15 * t110)));
+            const T t114 = t107 * t113;
+            const T t115 = t108 * t113;
+            const T t116 = t109 * t113;
+            const T t117 = t110 * t113;
+            const T t118 = t111 * t113;
+            const T t119 = t112 * t113;
+            const T t120 = t113 * fnma(t21, t103, fnma(t18, t100, fnma(t15, t97, t25)));
+            gridgen::store_record<T>(answer_shared + 12 * lane, gridgen::Numbers<T, 7>{t114, t115, t116,
+                t117, t118, t119, t120});
+            const T t121 = fnma(t107, t114, t60);
+            const T t122 = t107 * t115;
+            const T t123 = t107 * t116;
+            const T t124 = fnma(t108, t115, t60);
+            const T t125 = t108 * t116;
+            const T t126 = fnma(t109, t116, t60);
+            const T t127 = t107 * t117;
+            const T t128 = fnma(t107, t118, t66);
+            const T t129 = fma(t107, t119, t65);
+            const T t130 = fma(t108, t117, t66);
+            const T t131 = t108 * t118;
+            const T t132 = fnma(t108, t119, t64);
+            const T t133 = fnma(t109, t117, t65);
+            const T t134 = fma(t109, t118, t64);
+            const T t135 = fma(t107, t120, t90);
+            const T t136 = fma(t108, t120, t92);
+            const T t137 = fma(t109, t120, t94);
+            const T t138 = fma(t105, t123, fnma(t106, t122, t127));
+            const T t139 = fma(t106, t121, fma(t104, t123, t128));
+            const T t140 = fma(t104, t122, fma(t105, t121, t129));
+            const T t141 = fma(t105, t125, fma(t106, t124, t130));
+            const T t142 = fnma(t104, t125, fma(t106, t122, t131));
+            const T t143 = fma(t104, t124, fma(t105, t122, t132));
+            const T t144 = fma(t105, t126, fma(t106, t125, t133));
+            const T t145 = fma(t106, t123, fma(t104, t126, t134));
+            const T t146 = fma(t104, t125, fnma(t105, t123, t109 * t119));
+            const T t147 = fma(t106, t130, fma(t105, t133, fnma(t110, t117, t73)));
+            const T t148 = fma(t106, t141, fma(t105, t144, t147));
+            const T t149 = fnma(t104, t133, fnma(t106, t127, fnma(t110, t118, t74)));
+            const T t150 = fma(t106, t142, fnma(t105, t145, t149));
+            const T t151 = fma(t105, t127, fnma(t104, t130, fnma(t110, t119, t75)));
+            const T t152 = fnma(t106, t143, fnma(t105, t146, t151));
+            const T t153 = fma(t104, t134, fma(t106, t128, fnma(t111, t118, t76)));
+            const T t154 = fma(t104, t145, fma(t106, t139, t153));
+            const T t155 = fnma(t105, t128, fnma(t104, t131, fnma(t111, t119, t77)));
+            const T t156 = fma(t104, t146, fnma(t106, t140, t155));
+            const T t157 = fma(t105, t129, fma(t104, t132, fnma(t112, t119, t79)));
+            const T t158 = fma(t105, t140, fma(t104, t143, t157));
+            const T t159 = fnma(t106, t136, fma(t105, t137, fma(t110, t120, t97)));
+            const T t160 = fnma(t104, t137, fma(t106, t135, fma(t111, t120, t100)));
+            const T t161 = fnma(t105, t135, fma(t104, t136, fma(t112, t120, t103)));
+            gridgen::store_record<T>(body_shared + 28 * lane, gridgen::Numbers<T, 27>{t121, -t122, -t123,
+                t124, -t125, t126, -t138, t139, -t140, -t141, -t142, t143, t144, -t145, -t146, t148, t150,
+                t152, t154, t156, t158, t135, t136, t137, t159, t160, t161});
+        }
+        __syncwarp();
+    }
+    GRIDGEN_ROLLED for (int level = 1; level <= 1; ++level) {
+        if (depth == level) {
+            const auto body = gridgen::load_record<T, 27>(body_shared + 28 * (lane + 1));
+            const T t162 = t66 + body[7];
+            const T t163 = body[8] - t65;
+            const T t164 = body[9] - t66;
+            const T t165 = t64 + body[11];
+            const T t166 = t65 + body[12];
+            const T t167 = body[13] - t64;
+            const T t168 = t73 + body[15];
+            const T t169 = t74 + body[16];
+            const T t170 = t75 + body[17];
+            const T t171 = t76 + body[18];
+            const T t172 = t77 + body[19];
+            const T t173 = t79 + body[20];
+            const T t174 = t97 + body[24];
+            const T t175 = t100 + body[25];
+            const T t176 = t103 + body[26];
+            const T t177 = fma(t21, t163, fma(t18, t162, t15 * body[6]));
+            const T t178 = fma(t21, t165, fma(t18, body[10], t15 * t164));
+            const T t179 = fma(t21, body[14], fma(t18, t167, t15 * t166));
+            const T t180 = fma(t21, t170, fma(t18, t169, t15 * t168));
+            const T t181 = fma(t21, t172, fma(t18, t171, t15 * t169));
+            const T t182 = fma(t21, t173, fma(t18, t172, t15 * t170));
+            const T t183 = gridgen::reciprocal<T>(fma(t21, t182, fma(t18, t181, t15 * t180)));
+            const T t184 = t177 * t183;
+            const T t185 = t178 * t183;
+            const T t186 = t179 * t183;
+            const T t187 = t180 * t183;
+            const T t188 = t181 * t183;
+            const T t189 = t182 * t183;
+            const T t190 = t183 * fnma(t21, t176, fnma(t18, t175, fnma(t15, t174, t25)));
+            gridgen::store_record<T>(answer_shared + 12 * lane, gridgen::Numbers<T, 7>{t184, t185, t186,
+                t187, t188, t189, t190});
+            const T t191 = fnma(t177, t184, t60 + body[0]);
+            const T t192 = fnma(t177, t185, body[1]);
+            const T t193 = fnma(t177, t186, body[2]);
+            const T t194 = fnma(t178, t185, t60 + body[3]);
+            const T t195 = fnma(t178, t186, body[4]);
+            const T t196 = fnma(t179, t186, t60 + body[5]);
+            const T t197 = fnma(t177, t187, body[6]);
+            const T t198 = fnma(t177, t188, t162);
+            const T t199 = fnma(t177, t189, t163);
+            const T t200 = fnma(t178, t187, t164);
+            const T t201 = fnma(t178, t188, body[10]);
+            const T t202 = fnma(t178, t189, t165);
+            const T t203 = fnma(t179, t187, t166);
+            const T t204 = fnma(t179, t188, t167);
+            const T t205 = fma(t177, t190, t90 + body[21]);
+            const T t206 = fma(t178, t190, t92 + body[22]);
+            const T t207 = fma(t179, t190, t94 + body[23]);
+            const T t208 = fma(t105, t193, fnma(t106, t192, t197));
+            const T t209 = fma(t106, t191, fnma(t104, t193, t198));
+            const T t210 = fma(t104, t192, fnma(t105, t191, t199));
+            const T t211 = fma(t105, t195, fnma(t106, t194, t200));
+            const T t212 = fnma(t104, t195, fma(t106, t192, t201));
+            const T t213 = fma(t104, t194, fnma(t105, t192, t202));
+            const T t214 = fma(t105, t196, fnma(t106, t195, t203));
+            const T t215 = fma(t106, t193, fnma(t104, t196, t204));
+            const T t216 = fma(t104, t195, fnma(t105, t193, fnma(t179, t189, body[14])));
+            const T t217 = fnma(t106, t200, fma(t105, t203, fnma(t180, t187, t168)));
+            const T t218 = fnma(t106, t211, fma(t105, t214, t217));
+            const T t219 = fnma(t104, t203, fma(t106, t197, fnma(t180, t188, t169)));
+            const T t220 = fnma(t106, t212, fma(t105, t215, t219));
+            const T t221 = fnma(t105, t197, fma(t104, t200, fnma(t180, t189, t170)));
+            const T t222 = fnma(t106, t213, fma(t105, t216, t221));
+            const T t223 = fnma(t104, t204, fma(t106, t198, fnma(t181, t188, t171)));
+            const T t224 = fnma(t104, t215, fma(t106, t209, t223));
+            const T t225 = fnma(t105, t198, fma(t104, t201, fnma(t181, t189, t172)));
+            const T t226 = fnma(t104, t216, fma(t106, t210, t225));
+            const T t227 = fnma(t105, t199, fma(t104, t202, fnma(t182, t189, t173)));
+            const T t228 = fnma(t105, t210, fma(t104, t213, t227));
+            const T t229 = fnma(t106, t206, fma(t105, t207, fma(t180, t190, t174)));
+            const T t230 = fnma(t104, t207, fma(t106, t205, fma(t181, t190, t175)));
+            const T t231 = fnma(t105, t205, fma(t104, t206, fma(t182, t190, t176)));
+            gridgen::store_record<T>(body_shared + 28 * lane, gridgen::Numbers<T, 27>{t191, t192, t193,
+                t194, t195, t196, t208, t209, t210, t211, t212, t213, t214, t215, t216, t218, t220, t222,
+                t224, t226, t228, t205, t206, t207, t229, t230, t231});
+        }
+        __syncwarp();
+    }
+
+    // accelerations: levels from the base
+    if (lane < 1) {
+        gridgen::store_record<T>(acceleration_2_shared, gridgen::Numbers<T, 7>{t0, t0, t0, t0, t0, t0,
+            t0});
+    }
+    __syncwarp();
+    GRIDGEN_ROLLED for (int level = 1; level <= 2; ++level) {
+        if (depth == level) {
+            const auto acceleration_2 = gridgen::load_record<T, 7>(acceleration_2_shared + 12 * (lane -
+                1));
+            const T t232 = fnma(t105, acceleration_2[5], fma(t106, acceleration_2[4], acceleration_2[0]));
+            const T t233 = fnma(t106, acceleration_2[3], fma(t104, acceleration_2[5], acceleration_2[1]));
+            const T t234 = fnma(t104, acceleration_2[4], fma(t105, acceleration_2[3], acceleration_2[2]));
+            const auto answer = gridgen::load_record<T, 7>(answer_shared + 12 * lane);
+            const T t235 = fnma(acceleration_2[5], answer[5], fnma(acceleration_2[4], answer[4],
+                fnma(acceleration_2[3], answer[3], answer[6])));
+            const T t236 = fnma(t234, answer[2], fnma(t233, answer[1], fnma(t232, answer[0], t235)));
+            const T t237 = fma(t18, t236, acceleration_2[4]);
+            const T t238 = fma(t21, t236, acceleration_2[5]);
+            gridgen::store_record<T>(acceleration_2_shared + 12 * lane, gridgen::Numbers<T, 7>{t232, t233,
+                t234, fma(t15, t236, acceleration_2[3]), t237, t238, t236});
+        }
+        __syncwarp();
+    }
+    const auto acceleration_2_2 = gridgen::load_record<T, 7>(acceleration_2_shared + 12 * lane);
+
+    // state at the end
+    const T dt0 = dt[0];
+    const T t239 = fma(dt0, acceleration_2_2[6], t26);
+    if (is_valid && lane > 0 && lane < 3) {
+        qd_next[(lane - 1)] = t239;
+    }
+    const T t240 = fma(dt0, t239, t1);
+    if (is_valid && lane > 0 && lane < 3) {
+        q_next[(lane - 1)] = t240;
+    }
+}
+
+}  // namespace of_step_implicit_warp
+}  // namespace warp
+
+// Time step: the state after a time with constant joint torques,
+// semi-implicit Euler method with implicit damping (semi-implicit Euler method with M + dt D, D the damping).
+//   q                 2     read     joint positions [rad or m]
+//   qd                2     read     joint velocities [rad/s or m/s]
+//   tau               2     read     joint torques [N m or N]
+//   dt                1     read     length of a time step [s]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   q_next            2     written  joint positions at the end of the step [rad or m]
+//   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
+template <class T>
+__global__ void __launch_bounds__(64, sizeof(T) == 4 ? 6 : 1) step_implicit_warp_kernel(
+    gridgen::Strided<const T> q,
+    gridgen::Strided<const T> qd,
+    gridgen::Strided<const T> tau,
+    gridgen::Strided<const T> dt,
+    gridgen::Strided<const T> gravity,
+    gridgen::Strided<T> q_next,
+    gridgen::Strided<T> qd_next,
+    long long n)
+{
+    const int team = int(threadIdx.x) / 8, lane = int(threadIdx.x) % 8;
+    const long long own = static_cast<long long>(blockIdx.x) * 8 + team;
+    // Teams of one warp synchronize together: those beyond the batch compute its last state.
+    const bool is_valid = own < n;
+    const long long state = is_valid ? own : n - 1;
+    warp::of_step_implicit_warp::evaluate<T>(
+        lane,
+        is_valid,
+        q[state],
+        qd[state],
+        tau[state],
+        dt[state],
+        gravity[state],
+        q_next[state],
+        qd_next[state],
+        gridgen::dynamic_shared<T>() + team * 540);
 }
 #endif
 

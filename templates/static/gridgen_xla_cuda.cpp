@@ -85,8 +85,9 @@ XLA_FFI_Error* load(const XLA_FFI_CallFrame* frame, Kernel* kernel, Handle& func
     return found;
 }
 
-// The attributes of a call, sorted by name as in XLA: kernel, launch (states, blocks, threads per block,
-// its shared memory), strides (of states and of components, for each array).
+// The attributes of a call, sorted by name as in XLA: kernel, launch (states, most of a launch, of a block;
+// threads of a block, its shared memory), strides (of states and of components, for each array). Launches
+// of some of the states share scratch memory, the last array.
 struct Call {
     int64 kernel;
     const int64* launch;
@@ -104,7 +105,7 @@ bool read_call(const XLA_FFI_CallFrame* frame, Call& call) {
     const auto number = static_cast<const XLA_FFI_Scalar*>(attrs.attrs[0]);
     call = {*static_cast<const int64*>(number->value), static_cast<const int64*>(array(1)->data),
             static_cast<const int64*>(array(2)->data), frame->args.size + frame->rets.size};
-    return array(1)->size == 4 && int64(array(2)->size) == 2 * call.arrays &&
+    return array(1)->size == 5 && int64(array(2)->size) == 2 * call.arrays &&
            call.arrays <= most_arrays;
 }
 
@@ -139,13 +140,24 @@ GRIDGEN_EXPORT XLA_FFI_Error* gridgen_call(XLA_FFI_CallFrame* frame) {
                                call.strides[2 * i + 1]};
     }
     const auto words = reinterpret_cast<int64*>(&parameters);
-    words[3 * call.arrays] = call.launch[0];
     size_t size = size_t(8 * (3 * call.arrays + 1));
     void* extra[] = {(void*)buffer_pointer, &parameters, (void*)buffer_size, &size,
                      (void*)end_of_extra};
+    const bool is_double = static_cast<XLA_FFI_Buffer*>(frame->rets.rets[0])->dtype == XLA_FFI_DataType_F64;
+    const int64 itemsize = is_double ? 8 : 4;
+    const int64 states = call.launch[0], most = call.launch[1], of_block = call.launch[2];
     const auto word = [&](int i) { return unsigned(call.launch[i]); };
-    if (const Status status = kernel->driver->launch(function, word(1), 1, 1, word(2), 1, 1, word(3),
-                                                     stream.stream, nullptr, extra))
-        return refused(frame, kernel, "launch the kernel", status);
+    for (int64 begin = 0; begin < states; begin += most) {
+        const int64 count = states - begin < most ? states - begin : most;
+        words[3 * call.arrays] = count;
+        if (const Status status = kernel->driver->launch(
+                function, unsigned((count + of_block - 1) / of_block), 1, 1, word(3), 1, 1, word(4),
+                stream.stream, nullptr, extra))
+            return refused(frame, kernel, "launch the kernel", status);
+        for (int64 i = 0; i + 1 < call.arrays; ++i) {
+            char*& data = reinterpret_cast<char*&>(parameters.array[i].data);
+            data += most * parameters.array[i].batch * itemsize;
+        }
+    }
     return nullptr;
 }

@@ -17,7 +17,7 @@ from gridgen.emit.views.library import STATUSES
 from gridgen.template_root import static_text
 from helpers.robots import OWN
 
-PAGE = OWN.parent / "docs" / "howto" / "rust.md"
+PAGE = OWN.parent / "docs" / "cpp.md"
 
 
 def has_rust() -> bool:

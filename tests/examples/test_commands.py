@@ -70,6 +70,7 @@ HERE = {
         "--peers gridgen_cpu pinocchio_python",
         "arm7 gravity_forces",
     ),
+    r"python benchmarks/counts.py": ("--tables regressors", "arm7"),
     r"python benchmarks/gradients.py .*": ("--libraries grid-gen --states 16 --rounds 1", "grid"),
     r"python benchmarks/headline.py.*": ("--seconds 0.1", "iLQR"),
     r"python benchmarks/ilqr.py": ("--batch 2 --repeats 1", "crocoddyl"),

@@ -14,9 +14,6 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
-#: Pages whose programs stand in examples/, or are of another language; others test them.
-WITHOUT_PYTHON = ("kernels", "rust")
-
 
 def blocks(path: Path) -> list[tuple[int, str, str | None]]:
     """Return the blocks of Python of a page, the lines where they begin, and their output.
@@ -90,7 +87,7 @@ def test_the_pages_have_programs() -> None:
         text = path.read_text(encoding="utf-8")
         assert "8 < --" not in text, "a formatter has undone an inclusion"
         is_told = path.parent.name == "howto" or path.stem == "quickstart"
-        assert blocks(path) or not is_told or path.stem in WITHOUT_PYTHON
+        assert blocks(path) or not is_told
 
 
 def test_the_sources_that_pages_name_exist() -> None:

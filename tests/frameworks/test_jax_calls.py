@@ -111,8 +111,8 @@ def test_scan_under_jit() -> None:
     @jax.jit
     def path(q: jax.Array, qd: jax.Array, tau: jax.Array) -> jax.Array:
         def step(state: tuple[jax.Array, jax.Array], tau: jax.Array) -> object:
-            state = robot.step(*state, tau, 1e-2)
-            return state, state[0]
+            found = robot.step(*state, tau, 1e-2)
+            return tuple(found), found.q_next
 
         return jax.lax.scan(step, (q, qd), tau)[1]
 

@@ -156,7 +156,7 @@ def test_gradients_through_steps(x64: None) -> None:
 
     def end(q: jax.Array, qd: jax.Array, efforts: jax.Array) -> jax.Array:
         def step(state: tuple[jax.Array, jax.Array], tau: jax.Array) -> object:
-            return robot.step(*state, tau, 1e-3), None
+            return tuple(robot.step(*state, tau, 1e-3)), None
 
         (q, qd), _ = jax.lax.scan(step, (q, qd), efforts)
         return (q**2).sum() + (qd**2).sum()

@@ -24,8 +24,9 @@ from frameworks.jax_for_tests import SUBJECTS, case
 from gridgen.backends.cache import BuildCache
 from gridgen.backends.cpu.compiler import shared_library
 from gridgen.backends.interface import Sources
-from gridgen.frameworks.jax import cpu, cuda, handler, primitive
+from gridgen.frameworks.jax import cpu, cuda, operations, primitive
 from gridgen.robot import open_module
+from gridgen.runtime.calls import compiled
 from numerics.robots import load_robot, urdf_path
 
 pytest.importorskip("cupy", reason="NVRTC comes with it")
@@ -112,7 +113,7 @@ def driver(
 ) -> Iterator[Driver]:
     """JAX's CPU as a GPU with this driver, for which kernels park values or not."""
     pretended = Driver()
-    own = ctypes.CDLL(shutil.copy(handler.compiled_handler(cuda._UNIT), tmp_path / "cuda.so"))
+    own = ctypes.CDLL(shutil.copy(operations.compiled_handler(cuda._UNIT), tmp_path / "cuda.so"))
     between = stand_in(tmp_path)
     ctypes.c_void_p.in_dll(between, "handler").value = ctypes.cast(
         own.gridgen_call, ctypes.c_void_p
@@ -182,7 +183,13 @@ def test_parked_values_are_given_shared_memory(driver: Driver) -> None:
     assert len({launch[2] for launch in driver.launches}) == 2
 
 
-def test_memory_of_loops_is_an_array_of_the_call(driver: Driver, tmp_path: Path) -> None:
+@pytest.mark.parametrize("filling", [1 << 20, 32])
+def test_memory_of_loops_is_an_array_of_the_call(
+    driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, filling: int
+) -> None:
+    """Launches share it, of as many states as fill the GPU."""
+    monkeypatch.setattr(cuda, "_filling", lambda: filling)
+    monkeypatch.setattr(compiled, "_SCRATCH_BYTES", 0)
     options = gridgen.GenerateOptions(
         output=tmp_path, functions=("inverse_dynamics",), longest_gpu_program=50
     )
@@ -193,6 +200,7 @@ def test_memory_of_loops_is_an_array_of_the_call(driver: Driver, tmp_path: Path)
         x.astype("float32") for x in case(SUBJECTS["arm6"], "inverse_dynamics", 40).arguments[:3]
     )
     found = jax.jit(robot.inverse_dynamics)(q, qd, qdd)
+    assert len(driver.launches) == (1 if filling > 40 else 2)
     plain = robot.inverse_dynamics(*map(np.asarray, (q, qd, qdd)))
     np.testing.assert_allclose(found, plain, rtol=1e-4, atol=1e-3)
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from gridgen.symbolic.memory import Query
 from gridgen.symbolic.parts import SplitProgram
 from gridgen.symbolic.printer import block_lines
 from gridgen.symbolic.program import PARKED, STORED, Block, Declare, Program
-from gridgen.symbolic.query import Query
 
 _SINCOS = re.compile(r"gridgen::sincos<T>\((.*), (\w+), (\w+)\);")
 _DEFINITION = re.compile(r"const (?:T|int) (\w+) = (.*);")

@@ -81,12 +81,13 @@ ALL_CASES = [
     pytest.param("screws", True, id="screws-floating"),
 ]
 
-#: Functions that no robot with `CONSTRAINTS` has: they need a ground, actuators, spheres, or no
-#: constraints.
+#: Functions that no robot with `CONSTRAINTS` has: they need a ground, actuators, sensors, spheres,
+#: or no constraints.
 TESTED_APART = (
     "contact_forward_dynamics",
     "contact_residual",
     "actuator_torques",
+    "sensors",
     "self_distance",
     "world_distance",
     "soft_self_distance",

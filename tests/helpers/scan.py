@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from gridgen.backends.emulated.backend import EmulatedBackend
 from gridgen.backends.interface import Launch, Sources
-from gridgen.dynamics.arrays import array_shape
-from gridgen.dynamics.computation import Computation
+from gridgen.dynamics.computation import Computation, array_shape
 from gridgen.dynamics.functions import computation_of
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.emit.render import render_team, shared_headers

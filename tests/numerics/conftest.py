@@ -9,13 +9,6 @@ from typing import Any
 import pytest
 
 from gridgen.backends.emulated import backend as emulated
-from helpers.robots import exhaustive
-from numerics.robots import (
-    Evaluate,
-    evaluate_as_program,
-    evaluate_on_cpu,
-    evaluate_on_reference,
-)
 
 
 @pytest.fixture(autouse=True)
@@ -43,14 +36,3 @@ def machine(request: pytest.FixtureRequest) -> Iterator[Any]:
 def cupy(machine: Any) -> Any:
     """Return CuPy of the fake GPU."""
     return sys.modules["cupy"]
-
-
-@pytest.fixture(params=["reference", "program", *exhaustive("cpu")])
-def evaluate(request: pytest.FixtureRequest) -> Evaluate:
-    """Evaluate a function of a robot in float64, by name, in one way after the other."""
-    ways = {
-        "reference": evaluate_on_reference,
-        "program": evaluate_as_program,
-        "cpu": evaluate_on_cpu,
-    }
-    return ways[request.param]

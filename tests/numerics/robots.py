@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
@@ -12,8 +12,7 @@ import numpy as np
 
 import gridgen
 from gridgen.compiler import read_tree
-from gridgen.dynamics.arrays import array_shape
-from gridgen.dynamics.reference import evaluate_reference
+from gridgen.dynamics.computation import array_shape
 from gridgen.errors import GridGenWarning
 from gridgen.functions.arrays import ARRAYS
 from gridgen.model.tree import KinematicTree, build_tree
@@ -21,7 +20,6 @@ from gridgen.options import RobotOptions
 from gridgen.symbolic.program import Program
 from helpers.oracle import pinocchio_model
 from helpers.program_interpreter import run
-from helpers.programs import plan_thread
 from helpers.robots import (
     BALL,
     CONSTRAINTS,
@@ -34,8 +32,6 @@ from helpers.robots import (
 )
 
 Arrays = Mapping[str, np.ndarray]
-#: ``evaluate(urdf, function, arrays, **options of gridgen.load)``: the fixture of conftest.py.
-Evaluate = Callable[..., np.ndarray]
 
 
 def urdf_path(name: str) -> str | Path:
@@ -94,23 +90,6 @@ def load_robot(urdf: str | Path, *, constraints: str = "", **options: object) ->
         return gridgen.load(urdf, backend="cpu", **options)
 
 
-def evaluate_on_reference(
-    urdf: str | Path, function: str, x: Arrays, **options: object
-) -> np.ndarray:
-    """Return a function's result on NumPy numbers."""
-    (result,) = evaluate_reference(load_tree(urdf, **options), function, x)
-    return result
-
-
-def evaluate_as_program(
-    urdf: str | Path, function: str, x: Arrays, **options: object
-) -> np.ndarray:
-    """Return a function's result as its program has it, run in Python."""
-    tree = load_tree(urdf, **options)
-    (result,) = run_program(tree, plan_thread(tree, function), x)
-    return result
-
-
 def run_program(tree: KinematicTree, program: Program, x: Arrays) -> tuple[np.ndarray, ...]:
     """Return the results of a program for a batch of states."""
     batch = len(x["q"])
@@ -125,8 +104,3 @@ def run_program(tree: KinematicTree, program: Program, x: Arrays) -> tuple[np.nd
         shape = shape if math.prod(shape) == array.size else (array.size,)
         results.append(np.stack(columns, axis=1).reshape(batch, *shape))
     return tuple(results)
-
-
-def evaluate_on_cpu(urdf: str | Path, function: str, x: Arrays, **options: object) -> np.ndarray:
-    """Return a function's result on the ``cpu`` backend."""
-    return load_robot(urdf, **options).evaluate(function, x)

@@ -9,8 +9,7 @@ import pytest
 
 import gridgen
 from gridgen import Cost
-from gridgen.control.compiled import Array, Called
-from gridgen.control.riccati import backward
+from gridgen.control.compiled import Array, Called, backward
 from gridgen.errors import OptionError, ShapeError
 from helpers.robots import OWN
 

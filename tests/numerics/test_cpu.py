@@ -22,7 +22,7 @@ from gridgen.dynamics.functions import COMPUTATIONS, frame_computations
 from gridgen.errors import GridGenError
 from gridgen.functions import FUNCTIONS as REGISTRY
 from gridgen.functions import GENERATED
-from gridgen.functions.steps import STEPS
+from gridgen.functions.record import STEPS
 from gridgen.functions.types import REFERENCES
 from gridgen.model.tree import KinematicTree
 from gridgen.modules import TracedModule

@@ -19,6 +19,7 @@ from fake_gpu.capture import Graph
 from fake_gpu.errors import MisuseError
 from gridgen.backends.cuda.backend import CudaKernel
 from gridgen.check import compare_function, random_states
+from gridgen.cost.devices import Device
 from gridgen.modules import TracedModule
 from gridgen.robot import Robot
 from gridgen.runtime.arrays import defaults, staging
@@ -199,6 +200,7 @@ def test_a_first_call_inside_a_capture_says_what_to_do(cupy):
 def test_what_loops_keep_is_in_order(cupy, monkeypatch):
     """Launches that share the memory for what their loops keep of some states."""
     monkeypatch.setattr(compiled, "_SCRATCH_BYTES", 1)
+    monkeypatch.setattr(Device, "filling", 32)
     tree = tree_of("arm7")
     looping, straight = Robot(TracedModule(tree, 0), "auto"), Robot(TracedModule(tree), "auto")
     with cupy.cuda.Stream(non_blocking=True):

@@ -26,8 +26,7 @@ from gridgen.model.tree import KinematicTree
 from gridgen.modules import TracedModule
 from gridgen.options import LONGEST_PROGRAM
 from gridgen.robot import Robot
-from gridgen.schedules.thread.plan import is_never_in_loops, plan_loops
-from gridgen.schedules.thread.work import MAX_SHARED, is_longer
+from gridgen.schedules.thread.plan import MAX_SHARED, is_longer, is_never_in_loops, plan_loops
 from helpers.oracle import Oracle
 from helpers.robots import (
     MAIN_ROBOTS,

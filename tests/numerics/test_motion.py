@@ -17,8 +17,7 @@ from fake_gpu.ptx.backend import PTX_TARGETS
 from gridgen.backends import TARGETS
 from gridgen.check import random_states
 from gridgen.dynamics import variational
-from gridgen.dynamics.reference import evaluate_reference
-from gridgen.dynamics.rollout import evaluate_rollout
+from gridgen.dynamics.reference import evaluate_reference, evaluate_rollout
 from gridgen.functions import FUNCTIONS
 from gridgen.kernel import KernelKey
 from gridgen.runtime.calls import bound as bound_calls

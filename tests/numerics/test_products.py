@@ -10,7 +10,7 @@ import pytest
 
 import gridgen
 from gridgen.check import random_states, relative_errors
-from gridgen.dynamics.arrays import array_shape
+from gridgen.dynamics.computation import array_shape
 from gridgen.dynamics.functions import COMPUTATIONS, computation_of, product_of
 from gridgen.dynamics.products import ProductComputation
 from gridgen.dynamics.reference import evaluate_reference

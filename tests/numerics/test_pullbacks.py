@@ -10,7 +10,7 @@ import pytest
 import gridgen
 from gridgen.backends import BackendName
 from gridgen.check import amplification, amplification_at_frame, random_states, relative_errors
-from gridgen.dynamics.arrays import array_shape
+from gridgen.dynamics.computation import array_shape
 from gridgen.dynamics.functions import COMPUTATIONS, computation_of, frame_computations
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import GridGenError, ModelError, OptionError, ShapeError

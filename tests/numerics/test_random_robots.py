@@ -112,6 +112,10 @@ def look_at_dynamics(tree: KinematicTree, urdf: str, x: dict[str, Array]) -> Non
     """Compare inverse dynamics with Pinocchio's, and all that solves with inverse dynamics."""
     oracle, nv = Oracle(tree, urdf), tree.nv
     M, h = value(tree, "mass_matrix", x), value(tree, "bias_forces", x)
+    assert np.array_equal(M, M.swapaxes(1, 2)), "symmetric to the bit"
+    at_rest = value(tree, "bias_forces", {**x, "qd": np.zeros_like(x["qd"])})
+    weight = np.abs(value(tree, "gravity_forces", x) - at_rest).max()
+    assert weight <= TOLERANCE * max(np.abs(at_rest).max(), 1e-3), "gravity_forces"
     assert_close(M, oracle.evaluate("mass_matrix", x), "mass_matrix")
     wanted = oracle.evaluate("bias_forces", x)
     # Where all of it cancels, nothing is left to compare with.
@@ -152,8 +156,9 @@ def look_at_dynamics(tree: KinematicTree, urdf: str, x: dict[str, Array]) -> Non
 
 
 def look_at_derivatives(tree: KinematicTree, x: dict[str, Array]) -> None:
-    """Compare gradients with complex steps through forward dynamics and through steps."""
+    """Compare gradients, with loads too, with complex steps through the functions."""
     names = ("q", "qd", "tau")
+    loads = "_f_ext_base_motion"
     count = 3 * tree.nv
     moved = {name: np.concatenate([array] * count).astype(complex) for name, array in x.items()}
     for place, name in enumerate(names):
@@ -167,10 +172,15 @@ def look_at_derivatives(tree: KinematicTree, x: dict[str, Array]) -> None:
 
     condition = np.linalg.cond(value(tree, "mass_matrix", x)).max()
     limit = 1e2 * TOLERANCE * condition
-    wanted = derivatives(value(tree, "forward_dynamics_crba", moved))
-    found = np.concatenate(evaluate_reference(tree, "forward_dynamics_gradient", x), axis=2)
-    assert_close(found, wanted, "forward_dynamics_gradient", limit)
-    for name in INTEGRATORS:
+    of_position = 2 * tree.nv
+    wanted = derivatives(value(tree, f"inverse_dynamics{loads}", moved))[..., :of_position]
+    found = np.concatenate(evaluate_reference(tree, f"inverse_dynamics_gradient{loads}", x), axis=2)
+    assert_close(found, wanted, "inverse_dynamics_gradient", 10 * TOLERANCE)
+    for more in ("", loads):
+        wanted = derivatives(value(tree, f"forward_dynamics_crba{more}", moved))
+        gradient = evaluate_reference(tree, f"forward_dynamics_gradient{more}", x)
+        assert_close(np.concatenate(gradient, axis=2), wanted, f"forward_dynamics{more}", limit)
+    for name in (*INTEGRATORS, f"{INTEGRATORS[0]}{loads}"):
         q_end, qd_end = evaluate_reference(tree, f"step_{name}", moved)
         begin = np.concatenate([evaluate_reference(tree, f"step_{name}", x)[0]] * count)
         way = value(tree, "difference", {"q0": begin, "q1": q_end})
@@ -199,7 +209,7 @@ def test_dynamics(count: int, most: int) -> None:
 
 @pytest.mark.parametrize(("count", "most"), SIZES)
 def test_derivatives(count: int, most: int) -> None:
-    @examples(count // 4)
+    @examples(count // 2)
     @given(robots(most=most), st.booleans())
     def holds(urdf: str, floating: bool) -> None:
         if found := loaded(urdf, floating):

@@ -16,7 +16,7 @@ import pytest
 
 import gridgen
 from gridgen.compiler import read_tree
-from gridgen.dynamics.arrays import array_shape
+from gridgen.dynamics.computation import array_shape
 from gridgen.functions import FUNCTIONS
 from gridgen.functions.arrays import ACTUATOR_INPUTS, ARRAYS, CONTACT_INPUTS
 from gridgen.functions.record import Function

@@ -47,7 +47,7 @@ EPS = float(np.finfo(np.float64).eps)
 EXACT = {"float64": 1e-12, "float32": 2e-5}
 
 # Forward dynamics through the mass matrix, or through the bias torques (prefix sums eq. 16, 18),
-# loses the digits that the condition of a long chain's mass matrix costs (docs/results/scan.md).
+# loses the digits that the condition of a long chain's mass matrix costs (docs/results).
 LONG = {
     "inverse_dynamics_scan": 1e-13,
     "inverse_dynamics_scan_synchronous": 1e-13,
@@ -201,7 +201,7 @@ def test_a_chain_of_a_thousand_bodies(function):
     tree = tree_of("chain 1000")
     inputs = random_inputs(tree, function, 1)
     output, _ = run(module_of(tree, function, 64, observed=False), function, inputs)
-    # What is lost to rounding between 200 and 1000 bodies: docs/results/scan.md.
+    # What is lost to rounding between 200 and 1000 bodies: docs/results/accuracy.md.
     lost = 1e2 if function.startswith("forward_dynamics") else 1.0
     assert relative_error(output, reference(tree, function, inputs)) <= lost * LONG[function]
 

@@ -152,7 +152,13 @@ def test_nvrtc_has_nothing_to_say(case, arch, every, tmp_path):
 
 CONSTRAINED = ("delassus", "constrained_forward_dynamics", "impulse_dynamics")
 FURTHER = ("constrained_inverse_dynamics", "constrained_forward_dynamics_gradient", "rollout")
-TOUCHING = ("contact_forward_dynamics", "contact_residual", "actuator_torques", "rollout")
+TOUCHING = (
+    "contact_forward_dynamics",
+    "contact_residual",
+    "actuator_torques",
+    "sensors",
+    "rollout",
+)
 OF_LINKS = ("operational_space_inertia", "point_inertia", "operational_space_bias")
 
 
@@ -178,6 +184,7 @@ def test_functions_of_constraints_links_and_collisions_compile(name, functions, 
         constraints=() if (touches := functions == TOUCHING) else CONSTRAINTS[name],
         ground=GROUND[name] if touches else (),
         actuators=touches and [{"joint": "elbow", "kind": "position", "forcerange": (-1, 2)}],
+        sensors=touches and [{"kind": "imu", "link": "tip"}],
         spheres={"link0": [(0.0, 0.0, 0.0, 0.2)], "tool": [(0.0, 0.0, 0.0, 0.2)] * 2}
         if name == "arm7"
         else {},

@@ -136,14 +136,16 @@ def test_every_function_is_bound_with_the_arguments_that_it_has(name, monkeypatc
     """What is bound and what is called have the same kernel, arrays, backend and ``out``."""
     touches = name in ("contact_forward_dynamics", "contact_residual")
     is_held = not touches and name != "step_hessian"
-    more = ("joint_friction",) * (not touches) + ("offsets",) * is_held
+    is_driven = "ctrl" in FUNCTIONS[name].options
+    more = ("offsets",) * is_held + ("actuator_gains", "gear") * is_driven
     robot = gridgen.load(
         OWN / "arm6.urdf",
-        parameters=("all", "armature", "damping", *more),
+        parameters=("all", "armature", "damping", "joint_friction", *more),
         constraints=CONSTRAINTS["arm6"] if is_held else (),
         ground=GROUND["arm6"] if touches else (),
         contact=touches and {"terrain": gridgen.terrain(np.zeros((2, 2)), half_lengths=(1, 1))},
-        actuators="ctrl" in FUNCTIONS[name].options and [{"joint": "elbow_joint"}],
+        actuators=is_driven and [{"joint": "elbow_joint"}],
+        sensors=name == "sensors" and [{"kind": "imu", "link": "wrist_3_link"}],
         spheres={"base_link": [(0.0, 0.0, 0.0, 0.3)], "wrist_3_link": [(0.0, 0.0, 0.0, 0.3)]},
     )
     seen = []
@@ -159,7 +161,7 @@ def test_every_function_is_bound_with_the_arguments_that_it_has(name, monkeypatc
         "backend": "emulated",
     }
     chosen |= {"return_efforts": False, "feedback": None, "stop_when": None, "record": ()}
-    lacking = CONSTRAINT_INPUTS if touches else CONTACT_INPUTS
+    lacking = ("stiffness", *(CONSTRAINT_INPUTS if touches else CONTACT_INPUTS))
     given = [option for option in row.options if option not in lacking]
     options = {option: chosen.get(option, object()) for option in given}
     words = {"frame": "tool0", "reference": "world"} if row.of_frame else {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import shlex
 import shutil
@@ -14,21 +15,12 @@ import pytest
 
 import gridgen
 from gridgen.commands import main as cli
-from gridgen.dynamics.functions import refusal
 from gridgen.functions import FUNCTIONS, GENERATED
-from gridgen.functions.steps import STEPS
-from gridgen.kernel import KernelKey
+from gridgen.functions.record import STEPS
 from gridgen.schedules.cfa.schedule import CFA_ROWS
 from gridgen.schedules.scan.kernels import SCAN_ROWS
-from gridgen.schedules.thread.plan import plan_programs
-from helpers.scan import tree_of
 
 ROOT = Path(__file__).parents[2]
-#: What the table of operations is about, but for forward dynamics, whose method depends.
-SHARED = (
-    *("inverse_dynamics", "mass_matrix", "mass_matrix_inverse", "inverse_dynamics_gradient"),
-    *("forward_dynamics_gradient", "forward_kinematics"),
-)
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 MANUAL = README + "".join(
     path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs").rglob("*.md"))
@@ -77,7 +69,7 @@ def test_the_kernel(tmp_path):
 
     options = gridgen.GenerateOptions(output=tmp_path)
     folder = gridgen.generate(ROOT / "robots" / "arm7.urdf", options).folder
-    program = nvrtc.createProgram(block("cuda", page("howto/kernels.md")), "example.cu", (), ())
+    program = nvrtc.createProgram(block("cuda", page("cpp.md")), "example.cu", (), ())
     try:
         where = f"--include-path={folder}"
         nvrtc.compileProgram(program, ("--gpu-architecture=sm_80", "--std=c++17", where))
@@ -190,7 +182,7 @@ def test_names_in_other_libraries_exist():
 
 
 _COUNTED = re.findall(
-    r"^\| (\w+)(, floating)? \| ([\d |loops]+) \|$", page("results/programs.md"), re.MULTILINE
+    r"^\| (\w+)(, floating)? \| ([\d |loops]+) \|$", page("specialization.md"), re.MULTILINE
 )
 
 
@@ -206,27 +198,6 @@ def test_the_share_of_operations_is_that_of_a_table():
     assert f"leaves {min(shares)} to {max(shares)} % of the operations of arms" in " ".join(
         README.split()
     )
-
-
-@pytest.mark.parametrize(
-    ("name", "floating", "row"),
-    [
-        pytest.param(*row, marks=() if row[0] in ("arm6", "gripper") else pytest.mark.exhaustive)
-        for row in _COUNTED
-    ],
-)
-def test_the_table_has_the_shares_of_operations(name, floating, row):
-    tree = tree_of(name, floating_base=bool(floating))
-    keys = [KernelKey(function) for function in SHARED]
-    if (key := KernelKey("forward_dynamics", "aba")) and refusal(tree, key):
-        key = KernelKey("forward_dynamics", "crba")
-    keys.insert(1, key)
-    found = []
-    for key in keys:
-        program = plan_programs(tree, key).cpu
-        share = 100 * program.operations / max(program.dense_operations, 1)
-        found.append("loops" if program.loops else f"{share:.0f}")
-    assert found == row.split(" | ")
 
 
 def test_every_paper_that_is_cited_is_named():
@@ -263,3 +234,52 @@ def test_every_option_and_function_is_listed(capsys):
     assert not {option for option in options if f"`{option}" not in MANUAL}
     assert not {name for name in GENERATED if f"`{name}(" not in MANUAL}
     assert not {name for name in gridgen.__all__ if name.endswith("Error") and name not in MANUAL}
+
+
+#: What pages say of limits and constants: the module, its name there, and how a page writes it.
+CONSTANTS = [
+    ("backends.md", "backends.eviction.LIMIT", lambda n: f"at most {n // 10**9} GB"),
+    ("backends.md", "runtime.arrays.streaming.PART_BYTES", lambda n: f"chunks of {n >> 20} MB"),
+    ("backends.md", "runtime.arrays.staging.PART_BYTES", lambda n: f"chunks have {n >> 20} MB"),
+    ("backends.md", "runtime.arrays.staging.GPU_PART_BYTES", lambda n: f"of up to {n >> 30} GB"),
+    ("backends.md", "runtime.calls.compiled._TEAMS", lambda n: f"enough for {n} states"),
+    ("collisions.md", "dynamics.collision.WIDE", lambda n: f"{100 * (n - 1):.1f} % of the radius"),
+    ("collisions.md", "model.cover.EXCESS", lambda n: f"protrude by {100 * n:.0f} cm"),
+    ("collisions.md", "model.spheres.SAMPLES", lambda n: f"{n:,} random configurations"),
+    ("constraints.md", "options.LONGEST_WITHOUT_LOOPS", lambda n: f"at most {n:,} operations"),
+    ("contacts.md", "dynamics.contacts.point_sets.FEW_ROWS", lambda n: f"more than {n} points"),
+    ("formats.md", "model.readers.limited.SECONDS", lambda n: f"a limit of {n:.0f} seconds"),
+    ("gpu.md", "backends.interface.LARGEST_BLOCK", lambda n: f"below {132 * n:,} states"),
+    ("gpu.md", "schedules.thread.view.LONGEST_WITH_SINES", lambda n: f"more than {n:,} instr"),
+    ("gpu.md", "symbolic.parts.LONGEST_JOINED", lambda n: f"up to {n:,} instructions"),
+    ("gpu.md", "symbolic.parts.LONGEST_JOINED_DOUBLE", lambda n: f"({n:,} in float64)"),
+    ("gpu.md", "symbolic.parts.MAX_WAITING", lambda n: f"more than {n} values"),
+    ("gpu.md", "kernel.LONGEST_PAIRED", lambda n: f"at most {n} instructions"),
+    ("gpu.md", "symbolic.tiles.TILE", lambda n: f"tiles of {n} elements"),
+    ("inverse_kinematics.md", "functions.calls.STARTS", lambda n: f"a table of {n} config"),
+    ("inverse_kinematics.md", "dynamics.inverse_kinematics.DAMPING", lambda n: f"mu = {n} "),
+    ("inverse_kinematics.md", "dynamics.inverse_kinematics.SETTLED", lambda n: f"than {n}."),
+    ("motion.md", "dynamics.variational.ITERATIONS", lambda n: {7: "Seven"}[n] + " iterations"),
+    ("parameters.md", "runtime.parameters.TOLERANCE", lambda n: "(1e-5)" * (n == 1e-5)),
+    ("plans.md", "backends.cpu.backend.MIN_SHARE", lambda n: f"{1e6 * n:.0f} us of work"),
+    ("plans.md", "runtime.planning.planner.MIN_SAVED", lambda n: f"saves {100 * n:.0f} %"),
+    ("rollouts.md", "runtime.calls.rollout_vjp._NEAR_BYTES", lambda n: f"beyond {n >> 10} kB"),
+    ("scan.md", "schedules.team.plan.MAX_LANES", lambda n: f"up to {n} threads"),
+    ("SECURITY.md", "model.readers.document.MAX_BYTES", lambda n: f"({n >> 20} MiB"),
+    ("SECURITY.md", "compiler.MAX_BODIES", lambda n: f"{n:,} bodies"),
+    ("sizes.md", "options.LONGEST_PROGRAM", lambda n: f"{n:,} instructions"),
+    ("sizes.md", "options.LONGEST_GPU_PROGRAM", lambda n: f"{n:,} instructions"),
+    ("specialization.md", "symbolic.order._MIN_GAIN", lambda n: f"saves {100 * n:.0f} %"),
+    ("specialization.md", "symbolic.order._REGISTERS", lambda n: f"{n} registers"),
+    ("warp.md", "dynamics.origins.CLOSE", lambda n: f"at most {n:.0f} times"),
+    ("warp.md", "dynamics.origins.FAR", lambda n: f"or {n:.0f} times"),
+    ("warp.md", "schedules.warp.plan.MAX_LANES", lambda n: f"a block of {n} threads"),
+]
+
+
+def test_pages_say_the_limits_of_the_code():
+    for name, path, written in CONSTANTS:
+        module, _, constant = path.rpartition(".")
+        words = written(getattr(importlib.import_module(f"gridgen.{module}"), constant))
+        assert words, path
+        assert words in " ".join(page(name).split()), f"{name}: {path} is {words}"

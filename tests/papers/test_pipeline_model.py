@@ -15,7 +15,7 @@ from gridgen.papers.model import (
 
 # Table 1; a message of 72 bytes at 1.72 MB/s.
 TRANSPUTER = Machine(operation=1.81e-6, start=54e-6, message=72 / 1.72e6)
-# A matrix times a vector takes 15 operations, a cross product 9, a sum 3 (docs/pipeline_model.md).
+# A matrix times a vector takes 15 operations, a cross product 9, a sum 3 (docs/papers.md).
 FORWARD_STEPS = (15 + 1, 9, 15 + 1 + 3, 15, 9, 9 + 9, 3 + 3, 9, 9 + 9, 3 + 3)
 BACKWARD_STEPS = (15, 15 + 9, 15 + 3 + 3, 9, 15 + 3, 9 + 3, 3 + 3 + 3, 5)
 # The forward chain as its steps are counted; the backward chain by what the tables say of it.

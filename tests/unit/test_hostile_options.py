@@ -55,6 +55,7 @@ VALUES: dict[str, Any] = {
         "max_pairs": 3,
     },
     "actuators": [{"joint": "elbow", "kind": "position", "kp": 50.0, "ctrlrange": [-1, 1]}],
+    "sensors": [{"kind": "imu", "link": "tip", "offset": [0, 0, 0.1], "cutoff": 3.0}],
     "spheres": {"forearm": [(0, 0, 0, 0.1), {"center": [0, 0, 0], "radius": 0.1}]},
     "allowed_collisions": [["base", "forearm"]],
     "convention": "pinocchio",
@@ -123,7 +124,9 @@ def test_files_of_options_are_bounded(name: str, tmp_path: Path) -> None:
         RobotOptions(constraints=path)
 
 
-@pytest.mark.parametrize("option", ["constraints", "actuators", "spheres", "allowed_collisions"])
+@pytest.mark.parametrize(
+    "option", ["constraints", "actuators", "sensors", "spheres", "allowed_collisions"]
+)
 def test_a_file_without_an_end_is_refused(option: str, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo.json")
     (tmp_path / "zero.json").symlink_to("/dev/zero")

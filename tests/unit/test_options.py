@@ -66,7 +66,7 @@ def test_an_option_of_a_robot_is_one_of_load_of_modules_and_of_every_command(
     given += " --constraint point:foot --constraint joint:a:b --spheres primitives"
     (tmp_path / "a.srdf").write_text('<robot><disable_collisions link1="a" link2="b"/></robot>')
     given += " --order elbow,shoulder --order base --convention mujoco"
-    given += " --ground foot --contact cone=elliptic --actuators true"
+    given += " --ground foot --contact cone=elliptic --actuators true --sensors true"
     given += " --friction-width 0.1 --rotor elbow=1e-4,50 --gyroscopic"
     given += f" --allowed-collisions {tmp_path / 'a.srdf'}"
     options = options_of(parser.parse_args(given.split()), RobotOptions)
@@ -90,6 +90,7 @@ def test_an_option_of_a_robot_is_one_of_load_of_modules_and_of_every_command(
         gyroscopic=True,
         contact={"cone": "elliptic"},
         actuators=True,
+        sensors=True,
         spheres="primitives",
         allowed_collisions=[("a", "b")],
     )

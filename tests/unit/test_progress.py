@@ -11,7 +11,7 @@ from contextlib import suppress
 import pytest
 
 from gridgen import progress
-from gridgen.backends.side_by_side import side_by_side
+from gridgen.backends.process import side_by_side
 from gridgen.progress import Step, announced
 
 

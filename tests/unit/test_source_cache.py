@@ -10,7 +10,7 @@ from gridgen.backends import Sources
 from gridgen.compiler import read_tree
 from gridgen.modules import TracedModule
 from gridgen.options import RobotOptions
-from gridgen.schedules.thread import plan, work
+from gridgen.schedules.thread import plan
 from gridgen.schedules.warp import plan as warp
 from helpers.robots import OWN
 
@@ -84,13 +84,13 @@ def counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     """The kernels whose operations or lanes are counted from now on; no count is cached yet."""
     monkeypatch.setenv("GRIDGEN_CACHE_DIR", str(tmp_path))
     names: list[str] = []
-    count = work._count
+    count = plan._count
     monkeypatch.setattr(
-        work, "_count", lambda *given: names.append(given[1].key.name) or count(*given)
+        plan, "_count", lambda *given: names.append(given[1].key.name) or count(*given)
     )
     run = warp._run
     monkeypatch.setattr(warp, "_run", lambda *given: names.append(given[1].name) or run(*given))
-    work._counted.cache_clear()
+    plan._counted.cache_clear()
     warp.plan_warp.cache_clear()
     return names
 
@@ -106,7 +106,7 @@ def test_loading_counts_nothing_and_each_kernel_is_counted_once(counted: list[st
     assert "step_rk4" in robot.kernels
     once = list(counted)
     assert sorted(once) == ["step_rk4", "step_semi_implicit"]
-    work._counted.cache_clear()
+    plan._counted.cache_clear()
     again = loaded()
     assert "step_semi_implicit" in again.kernels
     assert "step_rk4" in again.kernels
@@ -122,6 +122,6 @@ def test_robots_of_one_file_have_their_own_counts(counted: list[str]) -> None:
         for armature in (0.0, 0.1)
     ]
     for tree in (*trees, *trees):
-        work._counted.cache_clear()
-        work.count_operations(tree, "forward_dynamics_aba")
+        plan._counted.cache_clear()
+        plan.count_operations(tree, "forward_dynamics_aba")
     assert counted == ["forward_dynamics_aba"] * 2

@@ -18,7 +18,7 @@ from gridgen.backends.cpu.compiler import compiler_for, link, object_file
 from gridgen.backends.cpu.processor import MACHINES, NATIVE, Machine, processor, this_machine
 from gridgen.backends.cpu.units import FLAGS, library_unit
 from gridgen.backends.interface import Sources
-from gridgen.backends.side_by_side import side_by_side
+from gridgen.backends.process import side_by_side
 from gridgen.errors import OptionError
 from gridgen.functions.types import Dtype
 from gridgen.kernel import Kernel

@@ -6,8 +6,7 @@ import argparse
 from collections.abc import Sequence
 
 from gridgen.backends.eviction import LIMIT, items, trim
-from gridgen.commands.console import printing
-from gridgen.commands.options import Parser
+from gridgen.commands.options import Parser, printing
 from gridgen.errors import OptionError
 from gridgen.user_cache import FOLDER_VARIABLE, named_folder
 

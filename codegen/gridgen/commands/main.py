@@ -11,22 +11,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from gridgen.backends import BackendName, backend, target_for
-from gridgen.commands.console import (
-    accept_any_alphabet,
-    printing,
-    progress_shown,
-    say,
-    warnings_as_lines,
-)
 from gridgen.commands.options import (
     BAD_INPUT,
     Parser,
+    accept_any_alphabet,
     add_dtypes,
     add_options,
     add_urdf,
     one_of,
     options_of,
+    printing,
+    progress_shown,
     robot_text,
+    say,
+    warnings_as_lines,
 )
 from gridgen.commands.summary import Summary
 from gridgen.errors import GridGenError, OptionError
@@ -135,6 +133,12 @@ def _parser() -> Parser:
         help=f"version of the module's wheel (default: version of grid-gen, {__version__})",
     )
     parser.add_argument(
+        "--ros2",
+        metavar="PACKAGE",
+        help="also write a ROS 2 package of this name: the functions for C++, and a controller of "
+        "computed torque for ros2_control",
+    )
+    parser.add_argument(
         "--check",
         action="store_true",
         help="compare the functions with the reference on random states",
@@ -182,6 +186,14 @@ def _run(arguments: argparse.Namespace) -> int:
         files: dict[str, str | bytes] = {**module.files, **compiled}
         version, force = arguments.wheel_version, options.force
         wheels = make_wheels(module.folder, files, version, force) if arguments.wheel else {}
+        if arguments.ros2:
+            from gridgen.emit.ros2 import ros2_package
+            from gridgen.emit.writer import write_folder
+
+            tree, name = module.tree, module.folder.name
+            package = ros2_package(arguments.ros2, name, tree, module.files)
+            place = module.folder.with_name(arguments.ros2)
+            write_folder(place, package, tree.source, tree.digest, force)
         module.write(compiled, force=force)
         write_wheels(wheels, force)
         if report is not None:
@@ -228,6 +240,10 @@ def _check_tools(
         from gridgen.wheel import check_version
 
         check_version(arguments.wheel_version)
+    if arguments.ros2:
+        from gridgen.emit.ros2 import check_package
+
+        check_package(arguments.ros2)
     if not arguments.targets:
         return ()
     from gridgen.backends.library import parse_targets

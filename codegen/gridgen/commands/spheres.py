@@ -8,8 +8,7 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from gridgen.commands.console import printing
-from gridgen.commands.options import Parser, add_force, add_urdf, robot_text
+from gridgen.commands.options import Parser, add_force, add_urdf, printing, robot_text
 from gridgen.errors import OptionError
 
 _TEXT = """\

@@ -6,7 +6,6 @@ import json
 from collections.abc import Sequence
 from typing import Any, get_args
 
-from gridgen.commands.console import printing, progress_shown, warnings_as_lines
 from gridgen.commands.options import (
     Parser,
     add_dtypes,
@@ -14,7 +13,10 @@ from gridgen.commands.options import (
     add_urdf,
     one_of,
     options_of,
+    printing,
+    progress_shown,
     robot_text,
+    warnings_as_lines,
 )
 from gridgen.errors import OptionError
 from gridgen.naming import show

@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gridgen.backends.cpu.backend import limited_threads, thread_count
-from gridgen.control.compiled import Array, Called, entry_of
+from gridgen.control.compiled import Array, Called, backward, entry_of
 from gridgen.control.costs import Cost, Terms, numbers
-from gridgen.control.riccati import backward
 from gridgen.dynamics.trajectory_costs import turning_end
 from gridgen.errors import OptionError, ShapeError
 from gridgen.frameworks.trajectories import along

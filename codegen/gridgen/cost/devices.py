@@ -79,6 +79,11 @@ class Device:
         by_shared = self.shared // (shared + reserved) if shared + reserved else self.blocks
         return min(self.blocks, self.warps // warps, by_registers, by_shared)
 
+    @property
+    def filling(self) -> int:
+        """The resident threads of a kernel with the most registers."""
+        return self.sms * WARP * self.blocks_at_once(WARP, MAX_REGISTERS, 0)
+
 
 def _lanes(fp32: int, fp64: int, integers: int, memory: int) -> dict[Pipe, int]:
     return {

@@ -29,6 +29,7 @@ from gridgen.symbolic.spatial import (
     Vector,
     Wrench,
     add,
+    apply,
     constants,
     dot,
     full,
@@ -74,11 +75,26 @@ class ArticulatedInertia:
             scalars.keep("I", index, self.I),
         )
 
+    def flat(self) -> list[Scalar]:
+        """Return the 21 entries in order."""
+        return [*self.M, *(entry for row in self.H for entry in row), *self.I]
+
+    @classmethod
+    def read(cls, values: Sequence[Scalar]) -> ArticulatedInertia:
+        """Return the inertia of ``flat`` entries."""
+        rows = (tuple(values[k : k + 3]) for k in (6, 9, 12))
+        return cls(tuple(values[:6]), tuple(rows), tuple(values[15:21]))  # type: ignore[arg-type]
+
     def column(self, axis: int) -> tuple[Scalar, ...]:
         """Return column ``axis`` of the 6x6 matrix (0-2 linear, 3-5 angular)."""
         if axis < 3:
             return (*full(self.M)[axis], *self.H[axis])
         return (*(row[axis - 3] for row in self.H), *full(self.I)[axis - 3])
+
+    def wrench(self, v: Vector, w: Vector) -> Wrench:
+        """Return the wrench (f, n) for the acceleration (v, w)."""
+        f = add(apply(full(self.M), v), apply(self.H, w))
+        return f, add(apply(transpose(self.H), v), apply(full(self.I), w))
 
     def across_joint(
         self, U: Numbers, gain: Numbers, zero: Scalar, loose: int | None = None

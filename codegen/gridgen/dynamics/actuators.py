@@ -1,4 +1,4 @@
-"""Forces of actuators and springs on joints, of a state and controls.
+"""Forces of actuators, springs and friction on joints, of a state and controls.
 
 An actuator with the gear g has the length l = g q and the velocity g qd. With the control c, its
 force is f = (a0 + a1 l + a2 g qd) c + b0 + b1 l + b2 g qd. Ranges limit c, f, and the sum of the
@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gridgen.dynamics.state import Numbers, State
-from gridgen.model.kinematic_tree import Actuator
 from gridgen.symbolic.scalars import Scalar, Scalars
 
 
@@ -28,12 +27,13 @@ def actuated(state: State, tau: Numbers) -> Numbers:
     total = [tau[j] for j in range(tree.nv)]
     for j, force in _terms(state)[0].items():
         total[j] = total[j] + force
-    for spring in tree.springs:
+    own = state.given.get("stiffness") or [scalars.constant(one.stiffness) for one in tree.springs]
+    for spring, stiffness in zip(tree.springs, own, strict=True):
         body, rest = tree.bodies[spring.body], [*map(scalars.constant, spring.rest)]
         place = [state.q[body.q_index + k] for k in range(body.nq)]
         stretches = body.joint_type.difference(rest, place, scalars)
         for j, stretch in enumerate(stretches, body.v_index):
-            total[j] = total[j] - scalars.constant(spring.stiffness) * stretch
+            total[j] = total[j] - stiffness * stretch
     return total
 
 
@@ -59,6 +59,11 @@ def actuator_torques(state: State) -> list[Scalar]:
     return [forces.get(j, state.scalars.constant(0.0)) for j in range(state.tree.nv)]
 
 
+def actuator_forces(state: State) -> list[Scalar]:
+    """Return the force of each actuator, before the range of its joint."""
+    return [_force(state, number)[0] for number in range(len(state.tree.actuators))]
+
+
 def _terms(state: State) -> tuple[dict[int, Scalar], dict[int, Scalar]]:
     """Return the forces of actuators, and those of their derivatives by qd that are implicit.
 
@@ -68,9 +73,9 @@ def _terms(state: State) -> tuple[dict[int, Scalar], dict[int, Scalar]]:
     forces: dict[int, Scalar] = {}
     rates: dict[int, Scalar] = {}
     ranges = {}
-    for one, control in zip(tree.actuators, state.given.get("ctrl", ()), strict=True):
-        j, gear = tree.bodies[one.body].v_index, scalars.constant(one.gear)
-        force, rate = _force(state, one, control)
+    for number, one in enumerate(tree.actuators):
+        j, gear = tree.bodies[one.body].v_index, _gear(state, number)
+        force, rate = _force(state, number)
         forces[j] = forces[j] + gear * force if j in forces else gear * force
         if rate is not None:
             rate = gear * gear * rate
@@ -79,33 +84,48 @@ def _terms(state: State) -> tuple[dict[int, Scalar], dict[int, Scalar]]:
     for j, bounds in ranges.items():
         if j in rates:
             rates[j] = _inside(forces[j], bounds, rates[j], scalars)
-        forces[j] = _clamped(forces[j], bounds, scalars)
+        forces[j] = clamped(forces[j], bounds, scalars)
     return forces, rates
 
 
-def _force(state: State, one: Actuator, control: Scalar) -> tuple[Scalar, Scalar | None]:
+def _gear(state: State, number: int) -> Scalar:
+    if gears := state.given.get("gear"):
+        return gears[number]
+    return state.scalars.constant(state.tree.actuators[number].gear)
+
+
+def _force(state: State, number: int) -> tuple[Scalar, Scalar | None]:
     """Return the force of an actuator, and its implicit derivative by its velocity, if any."""
-    scalars, body = state.scalars, state.tree.bodies[one.body]
-    gear = scalars.constant(one.gear)
+    scalars, one = state.scalars, state.tree.actuators[number]
+    body, gear, control = (
+        state.tree.bodies[one.body],
+        _gear(state, number),
+        state.given["ctrl"][number],
+    )
+    gain: Sequence[Scalar | None] = [scalars.constant(x) if x else None for x in one.gain]
+    bias: Sequence[Scalar | None] = [scalars.constant(x) if x else None for x in one.bias]
+    if gains := state.given.get("actuator_gains"):
+        gain, bias = gains[6 * number : 6 * number + 3], gains[6 * number + 3 : 6 * number + 6]
     moving = scalars.constant(1.0), gear * state.q[body.q_index], gear * state.qd[body.v_index]
-    control = _clamped(control, one.ctrl_range, scalars)
-    force = _sum(one.gain, moving, scalars) * control + _sum(one.bias, moving, scalars)
+    control = clamped(control, one.ctrl_range, scalars)
+    force = _sum(gain, moving, scalars) * control + _sum(bias, moving, scalars)
     rate = None
-    if one.is_implicit and (one.gain[2] or one.bias[2]):
-        rate = scalars.constant(one.gain[2]) * control + scalars.constant(one.bias[2])
+    if one.is_implicit and (gain[2] is not None or bias[2] is not None):
+        rate = _sum(gain[2:], moving[:1], scalars) * control + _sum(bias[2:], moving[:1], scalars)
         rate = _inside(force, one.force_range, rate, scalars)
-    return _clamped(force, one.force_range, scalars), rate
+    return clamped(force, one.force_range, scalars), rate
 
 
-def _sum(factors: Sequence[float], values: Sequence[Scalar], scalars: Scalars) -> Scalar:
+def _sum(factors: Sequence[Scalar | None], values: Sequence[Scalar], scalars: Scalars) -> Scalar:
     total = scalars.constant(0.0)
     for factor, value in zip(factors, values, strict=True):
-        if factor:
-            total = total + scalars.constant(factor) * value
+        if factor is not None:
+            total = total + factor * value
     return total
 
 
-def _clamped(x: Scalar, bounds: Sequence[float], scalars: Scalars) -> Scalar:
+def clamped(x: Scalar, bounds: Sequence[float], scalars: Scalars) -> Scalar:
+    """Return a value between bounds, which may be infinite."""
     low, high = bounds
     if low > -math.inf:
         x = scalars.select(x - low, scalars.constant(low), x)
@@ -119,3 +139,91 @@ def _inside(x: Scalar, bounds: Sequence[float], value: Scalar, scalars: Scalars)
     if low > -math.inf:
         value = scalars.select(low - x, value, zero)
     return scalars.select(x - high, value, zero) if high < math.inf else value
+
+
+# Beyond it, the hyperbolic tangent is 1 in float64; 2^5 times the range of the fraction.
+_LARGEST = 20.0
+
+
+def joint_loss(state: State, velocity: int) -> Scalar | None:
+    """Return damping and friction of a velocity as a torque; ``None`` if it has neither.
+
+    Friction is Coulomb's c sign(qd), or c tanh(qd / w) with the option ``friction_width``.
+    """
+    scalars, width, loss = state.scalars, state.tree.options.friction_width, None
+    rate = state.qd[velocity]
+    if state.has("damping", velocity):
+        loss = state.own("damping", velocity) * rate
+    if state.has("joint_friction", velocity):
+        friction = state.own("joint_friction", velocity) * _direction(rate, width, scalars)
+        loss = friction if loss is None else loss + friction
+    return loss
+
+
+def loss_of(
+    rate: Scalar, damping: Scalar, friction: Scalar, width: float, scalars: Scalars
+) -> Scalar:
+    """Return damping and friction at a velocity, as ``joint_loss``."""
+    return damping * rate + friction * _direction(rate, width, scalars)
+
+
+def slope_of(
+    rate: Scalar, damping: Scalar, friction: Scalar, width: float, scalars: Scalars
+) -> Scalar:
+    """Return the derivative of ``loss_of`` by the velocity."""
+    if not width:
+        return damping
+    sign = _direction(rate, width, scalars)
+    return damping + friction * (1.0 / width) * ((1.0 - sign) * (1.0 + sign))
+
+
+def _direction(rate: Scalar, width: float, scalars: Scalars) -> Scalar:
+    """Return the sign of a velocity, or a smooth one."""
+    return tanh(rate * (1.0 / width), scalars) if width else scalars.sign(rate)
+
+
+def add_loss_slopes(state: State, matrix: list[list[Scalar]], factor: Scalar | float = 1.0) -> None:
+    """Add the derivatives of damping and friction by velocities to a matrix's diagonal.
+
+    Coulomb friction without a width is constant.
+    """
+    for j in state.tree.velocities.outward():
+        if state.has("damping", j):
+            matrix[j][j] = matrix[j][j] + factor * state.own("damping", j)
+        if (found := _smooth(state, j)) is not None:
+            matrix[j][j] = matrix[j][j] + factor * found[1]
+
+
+def curvature(state: State, velocity: int) -> Scalar | None:
+    """Return the second derivative of a velocity's friction; ``None`` if it has none."""
+    if (found := _smooth(state, velocity)) is None:
+        return None
+    sign, slope = found
+    return (-2.0 / state.tree.options.friction_width) * sign * slope
+
+
+def _smooth(state: State, velocity: int) -> tuple[Scalar, Scalar] | None:
+    """Return tanh(qd / w), and the derivative of friction; ``None`` without smooth friction."""
+    width = state.tree.options.friction_width
+    if not (width and state.has("joint_friction", velocity)):
+        return None
+    sign = _direction(state.qd[velocity], width, state.scalars)
+    own = state.own("joint_friction", velocity) * (1.0 / width)
+    return sign, own * ((1.0 - sign) * (1.0 + sign))
+
+
+def tanh(x: Scalar, scalars: Scalars) -> Scalar:
+    """Return the hyperbolic tangent, to a few roundings also of small numbers.
+
+    Lambert's continued fraction of x / 32, then five doublings, tanh 2y = 2 t / (1 + t^2).
+    """
+    most = scalars.constant(_LARGEST)
+    x = scalars.select(most - x, most, x)
+    y = scalars.select(x + most, -most, x) * (1.0 / 32.0)
+    s = y * y
+    above = y * (((s + 378.0) * s + 17325.0) * s + 135135.0)
+    below = ((28.0 * s + 3150.0) * s + 62370.0) * s + 135135.0
+    t = above / below
+    for _ in range(5):
+        t = 2.0 * t / (1.0 + t * t)
+    return t

@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 
-from gridgen.dynamics.friction import loss_of
+from gridgen.dynamics.actuators import loss_of
 from gridgen.dynamics.mass import Mass
 from gridgen.dynamics.mass_rates import MassRates, flat, read_mass, wrench_at
 from gridgen.dynamics.motion_derivatives import add_wrenches, rotated_wrench
-from gridgen.dynamics.origins import groups_of, one_group
+from gridgen.dynamics.origins import Groups, groups_of, one_group, single_groups
 from gridgen.dynamics.state import Numbers, State, placement
 from gridgen.model.tree import Body, KinematicTree
 from gridgen.symbolic.lanes import LaneOperations, Sums, Tile
@@ -93,24 +93,44 @@ class Bodies:
     Args:
         state: the state, over ``LaneOperations``.
         qdd:   joint accelerations, nv scalars; ``None`` for zero.
-        is_accurate: whether limbs have origins of their own, see ``gridgen.dynamics.origins``.
-                     Axes, motions, masses and wrenches are at these origins, in the base's axes.
+        damping_step: time step of implicit damping; see ``aba.forward_dynamics_aba``.
+        groups: the bodies that share an origin, see ``gridgen.dynamics.origins``; all by default.
+                Axes, motions, masses and wrenches are at these origins, in the base's axes.
     """
 
     def __init__(
-        self, state: State, qdd: Numbers | None = None, *, is_accurate: bool = False
+        self,
+        state: State,
+        qdd: Numbers | None = None,
+        damping_step: Scalar | None = None,
+        *,
+        groups: Groups | None = None,
     ) -> None:
         lanes = state.scalars
         assert isinstance(lanes, LaneOperations)
         self.state, self.lanes, self.qdd = state, lanes, qdd
+        self.damping_step = damping_step
         self.tree = state.tree
         self.base = self.tree.bodies[0] if floats(self.tree) else None
         self.joints = self.tree.bodies[self.base is not None :]
         lanes.begin("placement of each body in the base", -1)
         self.E, self.place = self._placements()
-        groups_for = groups_of(self.tree, lanes.parents) if is_accurate else None
-        self.groups = groups_for or one_group(lanes.parents)
+        self.groups = groups or one_group(lanes.parents)
         self.origins = self._origins()
+
+    @classmethod
+    def of_limbs(cls, state: State, damping_step: Scalar | None = None) -> Bodies:
+        """Return the bodies in groups, for algorithms with composite bodies."""
+        lanes = state.scalars
+        assert isinstance(lanes, LaneOperations)
+        return cls(state, None, damping_step, groups=groups_of(state.tree, lanes.parents))
+
+    @classmethod
+    def alone(cls, state: State, damping_step: Scalar | None = None) -> Bodies:
+        """Return the bodies with an origin each, that of their joint."""
+        lanes = state.scalars
+        assert isinstance(lanes, LaneOperations)
+        return cls(state, None, damping_step, groups=single_groups(lanes.parents))
 
     # -- constants and inputs -----------------------------------------------------------------
 
@@ -129,12 +149,12 @@ class Bodies:
 
     def rates(self, array: str) -> Scalar:
         """Return the velocity (or acceleration) of each joint."""
-        rate = self.lanes.read(array, [-1, *(body.v_index for body in self.joints)])
+        rate = self.lanes.read(array, [None, *(body.v_index for body in self.joints)])
         return self.each(lambda body: body.multiplier) * rate if self.tree.has_mimic else rate
 
     def _placements(self) -> tuple[Matrix, Vector]:
         lanes = self.lanes
-        q = lanes.read("q", [-1, *(body.q_index for body in self.joints)])
+        q = lanes.read("q", [None, *(body.q_index for body in self.joints)])
         if self.tree.has_mimic:
             q = self.each(lambda b: b.multiplier) * q + self.each(lambda b: b.offset, 0.0)
         s, c = lanes.sincos(self.turns * q)
@@ -147,13 +167,19 @@ class Bodies:
         return _pose(lanes.outward("pose", flat(*own_E, own_r), _composed))
 
     def _origins(self) -> list[Vector]:
-        """Return the origins of each lane's groups, from that of its item to group 0."""
+        """Return the origins of each lane's groups, from that of its item to group 0.
+
+        Without groups of several bodies, return those of the item and of its parent.
+        """
         lanes, zero = self.lanes, self.lanes.constant(0.0)
         if self.groups.hops == 1:
             return [(zero, zero, zero)]
         lanes.begin("origins of the limbs", -1)
         shared = lanes.publish("origin", self.place)
         lanes.meet()
+        if self.groups.are_single:
+            x, y, z = shared.of(lanes.index([0, *self.groups.parents[1:]]))
+            return [self.place, (x, y, z)]
         found = []
         for hop in range(self.groups.hops):
             items = self.groups.origins_at(hop)
@@ -164,6 +190,9 @@ class Bodies:
     @cached_property
     def r(self) -> Vector:
         """The place of each body, from its group's origin."""
+        if self.groups.are_single:
+            zero = self.lanes.constant(0.0)
+            return zero, zero, zero
         return sub(self.place, self.origins[0])
 
     def moved(self, motion: Motion) -> Motion:
@@ -237,13 +266,14 @@ class Bodies:
         V, A = self.carrier
         if self.base is None:
             return V, A
-        own = split(self._base_entries(self.state.qd))
+        own = split(self.of_floating(self.state.qd))
         A = add_wrenches(A, carried(V, own))
         if self.qdd is not None:
-            A = add_wrenches(A, split(self._base_entries(self.qdd)))
+            A = add_wrenches(A, split(self.of_floating(self.qdd)))
         return add_wrenches(V, own), A
 
-    def _base_entries(self, values: Numbers) -> Numbers:
+    def of_floating(self, values: Numbers) -> Numbers:
+        """Return the entries of a floating base."""
         assert self.base is not None
         return values[self.base.v_index : self.base.v_index + 6]
 
@@ -294,7 +324,7 @@ class Bodies:
         given = [
             self.lanes.read(
                 "f_ext",
-                [k if first else -1, *(6 * (i + first) + k for i in range(len(self.joints)))],
+                [k if first else None, *(6 * (i + first) + k for i in range(len(self.joints)))],
             )
             for k in range(6)
         ]
@@ -334,6 +364,11 @@ class Bodies:
         return [None, *(None if body.mimics else body.v_index for body in self.joints)]
 
     @cached_property
+    def places(self) -> list[int | None]:
+        """The position of each item; none for the base and for mimic joints."""
+        return [None, *(None if body.mimics else body.q_index for body in self.joints)]
+
+    @cached_property
     def floating(self) -> list[int]:
         """The velocities of a floating base."""
         assert self.base is not None
@@ -341,22 +376,29 @@ class Bodies:
 
     def losses(self, form: Callable[..., Scalar], velocities: Sequence[int | None]) -> Scalar:
         """Return damping and friction of some velocities, or their derivatives."""
-        rate = self.lanes.read("qd", [-1 if j is None else j for j in velocities])
+        rate = self.lanes.read("qd", velocities)
         own = [self.own(name, velocities) for name in ("damping", "joint_friction")]
         return form(rate, *own, self.tree.options.friction_width, self.lanes)
 
     def own(self, name: str, velocities: Sequence[int | None]) -> Scalar:
         """Return a parameter of some velocities, one in each lane."""
         if name in self.state.given:
-            return self.lanes.read(name, [-1 if j is None else j for j in velocities])
+            return self.lanes.read(name, velocities)
         values = getattr(self.tree, name)
         return self.lanes.numbers([0.0 if j is None else values[j] for j in velocities])
+
+    def armature(self, velocities: Sequence[int | None]) -> Scalar:
+        """Return the armatures of some velocities, with what implicit damping adds."""
+        own = self.own("armature", velocities)
+        if self.damping_step is None:
+            return own
+        return own + self.damping_step * self.own("damping", velocities)
 
     def write_torques(self, velocities: Sequence[int | None], tau: Scalar) -> None:
         """Write some joint torques, with losses and the torques of armatures."""
         tau = tau + self.losses(loss_of, velocities)
         if self.qdd is not None:
-            rate = self.lanes.read("qdd", [-1 if j is None else j for j in velocities])
+            rate = self.lanes.read("qdd", velocities)
             tau = tau + self.own("armature", velocities) * rate
         self.lanes.write("tau", velocities, tau)
 

@@ -8,13 +8,13 @@ matrix, shared with all lanes, becomes row k of D L.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from gridgen.dynamics.actuators import loss_of
 from gridgen.dynamics.base_bodies import Bodies, scale6
 from gridgen.dynamics.base_frame import enter_gradient, enter_masses
-from gridgen.dynamics.friction import loss_of
 from gridgen.dynamics.mass_rates import MassRates, flat, read_mass
 from gridgen.dynamics.motion_derivatives import add_wrenches, along
 from gridgen.dynamics.state import Numbers, State
@@ -201,7 +201,7 @@ def _right(bodies: Bodies, sums: Sums, wrench: Wrench, first: int) -> Area:
     right = lanes.array("right", bodies.tree.nv)
 
     def share(velocities: Sequence[int | None], bias: Scalar) -> None:
-        tau = lanes.read("tau", [-1 if j is None else j for j in velocities])
+        tau = lanes.read("tau", velocities)
         rest = tau - bias - bodies.losses(loss_of, velocities)
         with lanes.some([j is not None for j in velocities]):
             lanes.set(right, lanes.index(velocities), rest)
@@ -214,7 +214,14 @@ def _right(bodies: Bodies, sums: Sums, wrench: Wrench, first: int) -> Area:
 
 def forward_dynamics(state: State, tau: Numbers) -> None:
     """Write the joint accelerations ``qdd``; see ``gridgen.dynamics.crba``."""
-    bodies = Bodies(state, is_accurate=True)
+    bodies = Bodies.of_limbs(state)
+    qdd = accelerations(bodies)
+    for slot in bodies.lanes.slots(state.tree.nv):
+        bodies.lanes.write("qdd", slot, bodies.lanes.number_of_each(qdd, slot))
+
+
+def accelerations(bodies: Bodies) -> Area:
+    """Return the joint accelerations."""
     lanes = bodies.lanes
     sums = bodies.composite(bodies.mass, bodies.wrench())
     own = sums.own()
@@ -222,14 +229,12 @@ def forward_dynamics(state: State, tau: Numbers) -> None:
     root = read_mass(sums.root()).wrench(*lanes.units()) if bodies.base else None
     factors = _factors(bodies, read_mass(own).wrench(*bodies.axis), root)
     lanes.begin("solution", -1)
-    qdd = factors.solve_one("acceleration", right)
-    for slot in factors.slots:
-        lanes.write("qdd", slot, lanes.number_of_each(qdd, slot))
+    return factors.solve_one("acceleration", right)
 
 
 def mass_matrix_inverse(state: State) -> None:
     """Write the inverse of the mass matrix, ``Minv``; see ``gridgen.dynamics.minverse``."""
-    bodies = Bodies(state, is_accurate=True)
+    bodies = Bodies.of_limbs(state)
     lanes, nv = bodies.lanes, state.tree.nv
     sums = bodies.composite(bodies.mass)
     lever = read_mass(sums.own()).wrench(*bodies.axis)
@@ -239,51 +244,69 @@ def mass_matrix_inverse(state: State) -> None:
     for columns in lanes.columns(nv, max(1, _MAX_IN_COLUMNS // nv)):
         right = [[lanes.value(f"T({c} == {i})") for i in range(nv)] for c in columns]
         for column, x in zip(columns, factors.solve_all(right), strict=True):
-            lanes.write_column(column, nv, ["Minv"], x)
+            lanes.write_column(column, {"Minv": nv}, x)
 
 
 def forward_dynamics_gradient(state: State, tau: Numbers) -> None:
     """Write ``dqdd_dq``, ``dqdd_dqd``, ``dqdd_dtau``; see ``gridgen.dynamics.derivatives``."""
-    bodies = Bodies(state, is_accurate=True)
-    lanes, nv, axes = bodies.lanes, state.tree.nv, bodies.axes
-    sums = bodies.composite(MassRates.of(bodies.mass, bodies.velocity, bodies.wrench()))
-    total = MassRates.read(sums.own())
-    root = MassRates.read(sums.root()) if bodies.base else None
-    right = _right(bodies, sums, total.wrench, 22)
-    masses = root.mass.wrench(*lanes.units()) if root else None
-    factors = _factors(bodies, total.mass.wrench(*bodies.axis), masses)
-    lanes.begin("accelerations", -1)
-    qdd = factors.solve_one("acceleration", right)
-    change = _accelerated(bodies, qdd)
-    lanes.begin("wrenches of the accelerations: sums over subtrees", -1)
-    more = lanes.inward(
-        "wrench",
-        flat(*bodies.mass.wrench(*change)),
-        stages=bodies.stages,
-        transfer=lambda found: flat(*bodies.raised(split(found), 0)),
-    )
-    total = total.with_wrench(split(more.own()))
-    acceleration = add_wrenches(bodies.acceleration, change)
+    bodies, nv = Bodies.of_limbs(state), state.tree.nv
+    arrays = dict.fromkeys(("dqdd_dq", "dqdd_dqd", "dqdd_dtau"), nv)
+    for column, x in Rates(bodies).columns():
+        bodies.lanes.write_column(column, arrays, x)
 
-    def tiles() -> list[Tile]:
-        whole = lanes.tile("gradient", axes, 2 * axes)
-        return [whole, whole.beginning(axes)]
 
-    wide, _ = enter_gradient(bodies, total, root, acceleration, tiles)
-    lanes.begin("columns of the gradients", -1)
-    arrays = ("dqdd_dq", "dqdd_dqd", "dqdd_dtau")
-    for columns in lanes.columns(3 * nv, max(1, _MAX_IN_COLUMNS // nv)):
-        right_sides = []
-        for c in columns:
-            at = f"({c} < {nv} ? {c} : {c} + {axes - nv})" if axes > nv else c
-            entries = []
-            for i in range(nv):
-                entry = wide.place(str(i), at)
-                entries.append(lanes.value(f"({c} < {2 * nv} ? -{entry} : T({c} == {2 * nv + i}))"))
-            right_sides.append(entries)
-        lanes.touch(wide)
-        for column, x in zip(columns, factors.solve_all(right_sides), strict=True):
-            lanes.write_column(column, 3 * nv, arrays, x)
+class Rates:
+    """The joint accelerations and their derivatives.
+
+    Attributes:
+        qdd: joint accelerations.
+    """
+
+    def __init__(self, bodies: Bodies) -> None:
+        self.bodies, self.lanes = bodies, bodies.lanes
+        lanes, axes = bodies.lanes, bodies.axes
+        sums = bodies.composite(MassRates.of(bodies.mass, bodies.velocity, bodies.wrench()))
+        total = MassRates.read(sums.own())
+        root = MassRates.read(sums.root()) if bodies.base else None
+        right = _right(bodies, sums, total.wrench, 22)
+        masses = root.mass.wrench(*lanes.units()) if root else None
+        self._factors = _factors(bodies, total.mass.wrench(*bodies.axis), masses)
+        lanes.begin("accelerations", -1)
+        self.qdd = self._factors.solve_one("acceleration", right)
+        change = _accelerated(bodies, self.qdd)
+        lanes.begin("wrenches of the accelerations: sums over subtrees", -1)
+        more = lanes.inward(
+            "wrench",
+            flat(*bodies.mass.wrench(*change)),
+            stages=bodies.stages,
+            transfer=lambda found: flat(*bodies.raised(split(found), 0)),
+        )
+        total = total.with_wrench(split(more.own()))
+        acceleration = add_wrenches(bodies.acceleration, change)
+
+        def tiles() -> list[Tile]:
+            whole = lanes.tile("gradient", axes, 2 * axes)
+            return [whole, whole.beginning(axes)]
+
+        self._wide, _ = enter_gradient(bodies, total, root, acceleration, tiles)
+
+    def columns(self) -> Iterator[tuple[str, list[Scalar]]]:
+        """Yield columns with the derivatives by positions, velocities and torques."""
+        lanes, wide = self.lanes, self._wide
+        nv, axes = self.bodies.tree.nv, self.bodies.axes
+        lanes.begin("columns of the gradients", -1)
+        for columns in lanes.columns(3 * nv, max(1, _MAX_IN_COLUMNS // nv)):
+            right_sides = []
+            for c in columns:
+                at = f"({c} < {nv} ? {c} : {c} + {axes - nv})" if axes > nv else c
+                entries = []
+                for i in range(nv):
+                    entry = f"-{wide.place(str(i), at)}"
+                    one = f"T({c} == {2 * nv + i})"
+                    entries.append(lanes.value(f"({c} < {2 * nv} ? {entry} : {one})"))
+                right_sides.append(entries)
+            lanes.touch(wide)
+            yield from zip(columns, self._factors.solve_all(right_sides), strict=True)
 
 
 def _accelerated(bodies: Bodies, qdd: Area) -> Motion:

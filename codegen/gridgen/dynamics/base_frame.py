@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from gridgen.dynamics.actuators import slope_of
 from gridgen.dynamics.base_bodies import Bodies
-from gridgen.dynamics.friction import slope_of
 from gridgen.dynamics.mass_rates import MassRates, flat, read_mass
 from gridgen.dynamics.motion_derivatives import add_wrenches, along, rotated_wrench
 from gridgen.dynamics.state import Numbers, State
@@ -38,7 +38,7 @@ def bias_forces(state: State) -> None:
 
 def mass_matrix(state: State, *, is_shared: bool) -> None:
     """Write the mass matrix ``M``; see ``gridgen.dynamics.crba``."""
-    bodies = Bodies(state, is_accurate=True)
+    bodies = Bodies.of_limbs(state)
     lanes = bodies.lanes
     sums = bodies.composite(bodies.mass)
     lanes.begin("wrenches of the joints' unit accelerations", -1)
@@ -77,7 +77,7 @@ def enter_masses(
     lanes = bodies.lanes
     with bodies.on_joints():
         i = bodies.row("lane")
-        armature = bodies.own("armature", bodies.owned)
+        armature = bodies.armature(bodies.owned)
         lanes.enter(M, i, i, along(bodies.axis, wrench) + armature)
         for hop in range(bodies.groups.hops):
             for above, seen in lanes.climb(axes, bodies.groups.ancestors(hop)):
@@ -90,7 +90,7 @@ def enter_masses(
         with bodies.on_base() as column:
             for k, entry in bodies.of_base(root):
                 lanes.enter(M, k, column, entry)
-            armature = lanes.entry(M, column, column) + bodies.own("armature", bodies.floating)
+            armature = lanes.entry(M, column, column) + bodies.armature(bodies.floating)
             lanes.enter(M, column, column, armature)
 
 

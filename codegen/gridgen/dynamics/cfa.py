@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from gridgen.dynamics.blocks import BlockSystem
+from gridgen.dynamics.linear import BlockSystem
 from gridgen.dynamics.mass import constant_mass
 from gridgen.dynamics.mobility import Mobility, Spatial, body_mobility, principal_inertia
 from gridgen.dynamics.rnea import inverse_dynamics

@@ -1,6 +1,6 @@
 """Distances between the spheres and capsules of a robot, and to obstacles.
 
-A search finds the nearest pair (``symbolic/query.py``), in C++ with a broad phase: a sphere around
+A search finds the nearest pair (``symbolic/memory.py``), in C++ with a broad phase: a sphere around
 all spheres of a link decides for many pairs at once. The distance of that pair is then computed
 once more, from the configuration, and is differentiable: almost everywhere its derivative is that
 of the minimum.
@@ -36,8 +36,7 @@ from gridgen.dynamics.state import State
 from gridgen.functions.arrays import GRID_HEAD, WORLD_HEAD, WORLD_SIZES
 from gridgen.model.kinematic_tree import SphereModel
 from gridgen.model.spheres import axes_of, places_on_axes
-from gridgen.symbolic.memory import Constants
-from gridgen.symbolic.query import Query
+from gridgen.symbolic.memory import Constants, Query
 from gridgen.symbolic.scalars import FloatScalars, Scalar, Scalars
 from gridgen.symbolic.spatial import Vector, add, apply, constants, cross, dot, scale, sub
 

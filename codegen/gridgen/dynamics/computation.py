@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -11,17 +12,41 @@ from functools import cached_property
 from typing import Any
 
 from gridgen.dynamics import conventions, refusals
-from gridgen.dynamics.arrays import array_shape
 from gridgen.dynamics.state import State, Undeclared
 from gridgen.functions import FUNCTIONS, Function
-from gridgen.functions.arrays import ARRAYS, OPTIONAL_INPUTS
-from gridgen.functions.record import Algorithm
-from gridgen.functions.steps import MethodStep
+from gridgen.functions.arrays import ARRAYS, BODY_PARAMETERS, OPTIONAL_INPUTS, shape_of
+from gridgen.functions.record import Algorithm, MethodStep
 from gridgen.functions.types import REFERENCES
 from gridgen.kernel import SEVERAL, Kernel, KernelKey, Shape, TeamLaunch
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import comment
 from gridgen.symbolic.scalars import Scalar, Scalars, entries
+
+
+def array_shape(name: str, tree: KinematicTree) -> tuple[int, ...]:
+    """Return the shape of an array of a robot for one state."""
+    extents = {
+        "nq": tree.nq,
+        "nv": tree.nv,
+        "bodies": len(tree.bodies),
+        "frames": len(tree.frames),
+        "parameters": BODY_PARAMETERS * len(tree.bodies),
+        "rows": len(tree.parameter_names),
+        "constraints": len(tree.constraints),
+        "constraint_rows": sum(one.rows for one in tree.constraints),
+        "contacts": len(tree.contact_model.contacts),
+        "actuators": len(tree.actuators),
+        "springs": len(tree.springs),
+        "sensor_numbers": sum(one.size for one in tree.sensors),
+        "contact_points": sum(one.count for one in tree.contact_model.contacts),
+    }
+    return shape_of(name, extents)
+
+
+def array_size(name: str, tree: KinematicTree) -> int:
+    """Return the number of elements of an array of a robot for one state."""
+    return math.prod(array_shape(name, tree))
+
 
 Inputs = Mapping[str, Sequence[Scalar]]
 

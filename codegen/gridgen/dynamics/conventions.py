@@ -59,7 +59,7 @@ SUPPORTED = NATIVE | frozenset(
         *("constrained_forward_dynamics", *_GRADIENTS, "constrained_inverse_dynamics"),
         *("impulse_dynamics", "contact_forward_dynamics", "contact_residual", "rollout"),
         *("constraint_residual", "constraint_jacobian"),
-        *("excess", "excess_apart", "actuator_torques"),
+        *("excess", "excess_apart", "actuator_torques", "sensors"),
     )
 )
 

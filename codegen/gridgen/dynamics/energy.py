@@ -1,4 +1,4 @@
-"""Center of mass and energies, in the frame of the fixed base."""
+"""Center of mass, energies and gravity forces, in the frame of the fixed base."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from gridgen.dynamics.frames import Rows, add_column, body_poses, linear_velocit
 from gridgen.dynamics.kinematics import all_motions
 from gridgen.dynamics.mass import body_mass
 from gridgen.dynamics.refusals import of_no_mass
+from gridgen.dynamics.rnea import joint_efforts
 from gridgen.dynamics.state import State
 from gridgen.errors import ModelError
 from gridgen.naming import show
@@ -13,11 +14,13 @@ from gridgen.symbolic.scalars import Scalar
 from gridgen.symbolic.spatial import (
     ZERO,
     Vector,
+    Wrench,
     add,
     apply,
     constants,
     cross,
     dot,
+    neg,
     scale,
 )
 
@@ -124,3 +127,27 @@ def potential_energy(state: State) -> Scalar:
     """Return the potential energy, zero for a center of mass at the origin of the base [J]."""
     *_, moment = first_moments(state, 1.0)
     return state.scalars.constant(0.0) - dot(state.g, moment)
+
+
+def gravity_forces(state: State) -> list[Scalar]:
+    """Return the joint torques that hold the robot at rest under gravity.
+
+    This is inverse dynamics at rest. Every joint carries the weight of its subtree, which depends
+    on the direction of gravity and the first moment of the subtree only. No wrench propagates to
+    the root.
+
+    Returns:
+        tau: generalized forces, nv scalars [N m or N].
+    """
+    tree, scalars, placed = state.tree, state.scalars, state.placed
+    masses, moments, _ = first_moments(state, 1.0)
+    # The acceleration that represents gravity, in every body's frame.
+    lifts: list[Vector] = scalars.table("lift", len(tree.bodies))
+    forces: list[Wrench] = scalars.table("force", len(tree.bodies))
+    for index in tree.outward():
+        parent = tree.bodies[index].parent
+        scalars.begin("outward", index)
+        above = neg(state.g) if parent < 0 else lifts[parent]
+        lifts[index] = lift = scalars.keep("a", index, placed[index].to_body(above))
+        forces[index] = (scale(masses[index], lift), cross(moments[index], lift))
+    return joint_efforts(state, forces)

@@ -16,14 +16,13 @@ from typing import TypeVar
 from gridgen.dynamics import frames
 from gridgen.dynamics.computation import Computation, FunctionComputation, FusedComputation
 from gridgen.dynamics.inverse_kinematics import SearchIteration
-from gridgen.dynamics.products import ProductComputation
+from gridgen.dynamics.products import ProductComputation, Pushforward
 from gridgen.dynamics.pullbacks import Pullback
-from gridgen.dynamics.pushforwards import Pushforward
 from gridgen.dynamics.trajectory_costs import TRAJECTORY_COST, CostComputation
 from gridgen.functions import FUNCTIONS, GENERATED, Function
 from gridgen.functions.arrays import OPTIONAL_INPUTS
 from gridgen.functions.parts import key_of, read_parts, search_key
-from gridgen.functions.steps import POSE, STEPS
+from gridgen.functions.record import POSE, STEPS
 from gridgen.functions.types import REFERENCES
 from gridgen.kernel import KernelKey, Product
 from gridgen.model.tree import KinematicTree

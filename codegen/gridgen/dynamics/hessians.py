@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
+from gridgen.dynamics.actuators import curvature
 from gridgen.dynamics.configurations import own_joints
 from gridgen.dynamics.conventions import Conversion, natural
 from gridgen.dynamics.derivatives import (
@@ -20,7 +21,6 @@ from gridgen.dynamics.derivatives import (
     accelerations_gradient,
     inverse_dynamics_gradient,
 )
-from gridgen.dynamics.friction import curvature
 from gridgen.dynamics.integrators import scaled, velocities_after
 from gridgen.dynamics.kinematics import joint_rate
 from gridgen.dynamics.linearization import MOVES, Changes, converted, stages, terms

@@ -47,7 +47,7 @@ def _step(
             q, qd = contact_step(own, tau, dt[0], share, is_damping_implicit=is_damping_implicit)
             return conversion.state(q, qd)
         return contact_step(state, tau, dt[0], share, is_damping_implicit=is_damping_implicit)
-    qdd = _accelerations(state, tau, dt[0] if is_damping_implicit else None)
+    qdd = accelerations(state, tau, dt[0] if is_damping_implicit else None)
     end = moved(state, state.qd, (dt[0], qdd))
     return integrate(state, scaled(state, dt[0], velocities_after(state, dt[0], share, qdd))), end
 
@@ -71,9 +71,9 @@ implicit = partial(_step, is_damping_implicit=True)
 def midpoint(state: State, tau: Numbers, dt: Numbers) -> Next:
     """Return the state after a step with the rates at the middle of an Euler step, order two."""
     qd, step, half = state.qd, dt[0], 0.5 * dt[0]
-    middle = moved(state, qd, (half, _accelerations(state, tau)))
+    middle = moved(state, qd, (half, accelerations(state, tau)))
     there = state.at(integrate(state, scaled(state, half, qd)), middle)
-    end = moved(state, qd, (step, _accelerations(there, tau)))
+    end = moved(state, qd, (step, accelerations(there, tau)))
     return integrate(state, scaled(state, step, middle)), end
 
 
@@ -83,11 +83,11 @@ def trapezoidal(state: State, tau: Numbers, dt: Numbers) -> Next:
     Source: Heun's method, of order two.
     """
     qd, step, half = state.qd, dt[0], 0.5 * dt[0]
-    first = _accelerations(state, tau)
+    first = accelerations(state, tau)
     ahead = moved(state, qd, (step, first))
     there = state.at(integrate(state, scaled(state, step, qd)), ahead)
     middle = moved(state, qd, (half, first))  # the mean of both velocities
-    end = moved(state, middle, (half, _accelerations(there, tau)))
+    end = moved(state, middle, (half, accelerations(there, tau)))
     return integrate(state, scaled(state, step, middle)), end
 
 
@@ -107,9 +107,9 @@ def rk4(state: State, tau: Numbers, dt: Numbers) -> Next:
     qd, step, half, commutators = state.qd, dt[0], 0.5 * dt[0], Commutators(state)
 
     def rates(path: Numbers, qd: Numbers) -> list[Scalar]:
-        return _accelerations(state.at(integrate(state, path), qd), tau)
+        return accelerations(state.at(integrate(state, path), qd), tau)
 
-    v1, a1 = qd, _accelerations(state, tau)
+    v1, a1 = qd, accelerations(state, tau)
     v2 = moved(state, qd, (half, a1))
     a2 = rates(scaled(state, half, v1), v2)
     v3 = moved(state, qd, (half, a2))
@@ -128,11 +128,11 @@ def rk4(state: State, tau: Numbers, dt: Numbers) -> Next:
 variational = variational_step
 
 
-def _accelerations(state: State, tau: Numbers, damping_step: Scalar | None = None) -> list[Scalar]:
+def accelerations(state: State, tau: Numbers, damping_step: Scalar | None = None) -> list[Scalar]:
     """Return the accelerations with constraints, otherwise by the method ``auto`` selects."""
     if state.world_axes:
         conversion, own, tau = natural(state, tau)
-        return list(conversion.acceleration(_accelerations(own, tau, damping_step)))
+        return list(conversion.acceleration(accelerations(own, tau, damping_step)))
     if state.tree.contact_model.acts:
         return contact_forward_dynamics(state, tau)[0]
     tau = actuated(state, tau)

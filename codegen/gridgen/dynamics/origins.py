@@ -58,6 +58,11 @@ class Groups:
         return found
 
     @property
+    def are_single(self) -> bool:
+        """Whether each body has its own origin."""
+        return 1 < len(self.origins) == len(self.of)
+
+    @property
     def hops(self) -> int:
         """Most groups on the path of an item."""
         return max(map(len, self.paths))
@@ -93,6 +98,11 @@ class Groups:
 def one_group(parents: Sequence[int]) -> Groups:
     """Return a single group."""
     return Groups(tuple(parents), (0,) * len(parents), (0,))
+
+
+def single_groups(parents: Sequence[int]) -> Groups:
+    """Return a group for each item."""
+    return Groups(tuple(parents), *[tuple(range(len(parents)))] * 2)
 
 
 @lru_cache(maxsize=16)

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gridgen.dynamics.arrays import array_size
-from gridgen.dynamics.computation import Inputs
+from gridgen.dynamics.computation import Inputs, array_size
 from gridgen.dynamics.products import ProductComputation, project_on_tangents, slopes
 from gridgen.functions import FUNCTIONS
 from gridgen.functions.arrays import cotangent

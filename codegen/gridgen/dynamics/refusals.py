@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from gridgen.dynamics.frames import base_pose, body_poses, in_canonical
 from gridgen.dynamics.state import State
+from gridgen.model.sensors import KINDS
 from gridgen.model.tree import Frame, KinematicTree
 from gridgen.naming import show
 from gridgen.symbolic.scalars import FloatScalars
@@ -228,6 +229,15 @@ def of_no_actuators(tree: KinematicTree) -> str | None:
     if tree.actuators:
         return None
     return "the robot has no actuators: load it with actuators= (grid-gen: --actuators)"
+
+
+def of_no_sensors(tree: KinematicTree) -> str | None:
+    """Refuse a robot without sensors, or with sensors of accelerations that are not defined."""
+    if not tree.sensors:
+        return "the robot has no sensors: load it with sensors= (grid-gen: --sensors)"
+    if any(KINDS[one.kind].accelerates for one in tree.sensors):
+        return of_a_singular_mass_matrix(tree)
+    return None
 
 
 def of_actuators(tree: KinematicTree) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from gridgen.dynamics.friction import joint_loss
+from gridgen.dynamics.actuators import joint_loss
 from gridgen.dynamics.kinematics import BodyMotion, body_motions
 from gridgen.dynamics.mass import body_mass, body_moments
 from gridgen.dynamics.state import Numbers, State

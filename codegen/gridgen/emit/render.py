@@ -1,16 +1,26 @@
-"""The files of a module, as text."""
+"""The files of a module and of its library, as text."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from gridgen.backends import Rows, Sources
-from gridgen.dynamics.arrays import array_shape
+from gridgen.dynamics.computation import array_shape
+from gridgen.emit.views.casadi import casadi_view
+from gridgen.emit.views.library import (
+    STATUSES,
+    TYPES,
+    LibraryFunctionView,
+    default_views,
+    facts_view,
+    library_view,
+)
 from gridgen.emit.views.module import fused_view, method_views, signature_views
-from gridgen.functions.arrays import ARRAYS
+from gridgen.functions.arrays import ARRAYS, STANDARD_GRAVITY
 from gridgen.kernel import Kernel
 from gridgen.model.tree import KinematicTree
 from gridgen.rendering import render
@@ -21,7 +31,7 @@ from gridgen.schedules.search.view import search_view
 from gridgen.schedules.team.bodies import BODIES_FILE, bodies_text
 from gridgen.schedules.team.schedule import TeamSchedule
 from gridgen.schedules.thread.constants import with_named_constants
-from gridgen.schedules.thread.plan import Programs, has_pairs, plan_rows
+from gridgen.schedules.thread.plan import Programs, has_pairs, jacobian_key, plan_rows
 from gridgen.schedules.thread.view import (
     ThreadFunctionView,
     constant_views,
@@ -30,7 +40,7 @@ from gridgen.schedules.thread.view import (
     with_shared_parts,
 )
 from gridgen.schedules.views import RobotView, robot_view
-from gridgen.template_root import static_text
+from gridgen.template_root import SHARED_FOLDER, static_text
 
 # Headers that are the same in every module.
 _SHARED = re.compile(r'^ *#include "(gridgen\w*\.\w+)"', re.MULTILINE)
@@ -227,3 +237,77 @@ def _value_text(value: Any) -> str:
         lines = (f"{json.dumps(name)}: {json.dumps(entry)}" for name, entry in value.items())
         return "{\n    " + ",\n    ".join(lines) + "\n  }"
     return json.dumps(value, allow_nan=False)
+
+
+#: Iterations of a search, on average.
+_ITERATIONS = 9
+_GNU_ALONE = ("-fpeel-loops",)
+
+
+def render_library(
+    tree: KinematicTree,
+    ident: str,
+    version: str,
+    kernels: Sequence[Kernel],
+    programs: Mapping[str, Programs],
+    views: Mapping[str, ThreadFunctionView],
+    flags: Sequence[str],
+    sources: Sequence[str],
+    *,
+    casadi: bool,
+) -> dict[str, str]:
+    """Return the files of a robot's library.
+
+    Returns:
+        text by file name.
+    """
+    functions: dict[str, LibraryFunctionView] = {}
+    taken = {kernel.name for kernel in kernels}
+    for kernel in kernels:
+        if is_search(kernel.key):
+            work = programs[kernel.calls[0].name].cpu.instructions * _ITERATIONS
+            found = search_view(tree, kernel)
+            functions[kernel.name] = library_view(kernel, ident, (kernel.name,), found, work)
+        if kernel.key.function == "inverse_kinematics":  # also its iteration and its correction
+            continue
+        both = programs[kernel.name]
+        on_cpu = views[kernel.name]
+        # The first available method of a function is its default.
+        plain = replace(kernel.key, method="").name
+        called = (kernel.name,) if plain in taken else (kernel.name, plain)
+        taken.update(called)
+        functions[kernel.name] = library_view(kernel, ident, called, on_cpu, both.cpu.instructions)
+    view = {
+        "robot": robot_view(tree, ident, version),
+        "facts": facts_view(tree),
+        "functions": list(functions.values()),
+        "defaults": default_views(tree, functions.values()),
+        "types": TYPES,
+        "statuses": STATUSES,
+        "guard": f"GRIDGEN_ROBOT_{ident}_H",
+        "flags": [flag for flag in flags if flag not in _GNU_ALONE],
+        "gnu_flags": [flag for flag in flags if flag in _GNU_ALONE],
+        "headers": [f"{ident}.h", f"{ident}.hpp"],
+        "casadi": [],
+        "cuda": [name for name in sources if name.endswith((".cu", ".cuh"))],
+        "shared": SHARED_FOLDER,
+    }
+    files = {f"{ident}{end}": f"library/robot{end}.jinja" for end in (".h", ".hpp", ".cpp", ".rs")}
+    files["CMakeLists.txt"] = "library/CMakeLists.txt.jinja"
+    if casadi:
+        by_name = {kernel.name: kernel for kernel in kernels}
+        view["casadi"] = [
+            casadi_view(
+                kernel,
+                functions[kernel.name],
+                programs[kernel.name].cpu,
+                (by_name[name], functions[name], programs[name].cpu)
+                if (name := jacobian_key(kernel).name) in by_name
+                else None,
+            )
+            for kernel in kernels
+            if kernel.name in functions and not (kernel.key.products or is_search(kernel.key))
+        ]
+        view["gravity"] = ", ".join(map(repr, STANDARD_GRAVITY))
+        files[f"{ident}_casadi.cpp"] = "library/robot_casadi.cpp.jinja"
+    return {name: render(template, view) for name, template in files.items()}

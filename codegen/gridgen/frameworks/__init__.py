@@ -88,4 +88,4 @@ def answer_traced(module: Module, resolved: Resolved) -> Any:
     if resolved.kernel.key.function == "inverse_kinematics":
         return search.evaluate(module, resolved)
     answer = calls.evaluate if resolved.settings is None else rollout.evaluate
-    return answer(module, resolved)
+    return calls.exportable(answer(module, resolved))

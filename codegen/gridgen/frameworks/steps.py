@@ -7,10 +7,13 @@ from typing import Any, NamedTuple
 
 from gridgen.functions.arrays import FEEDBACK
 from gridgen.functions.calls import RolloutSettings
-from gridgen.kernel import Shape
+from gridgen.kernel import Shape, result_type
 from gridgen.runtime.arrays.times import Inputs, stored_steps
 
 _State = tuple[Any, Any]
+#: The types of the results of rollouts.
+PATHS = result_type(("q_path", "qd_path"))
+PATHS_AND_EFFORTS = result_type(("q_path", "qd_path", "tau_path"))
 
 
 class Operations(NamedTuple):
@@ -64,7 +67,9 @@ def rolled_by_steps(
             xp.moveaxis(xp.concatenate([first[None], later[every - 1 :: every]]), 0, axis)
             for first, later in zip(start, path, strict=True)
         )
-    return (*paths, xp.moveaxis(efforts, 0, axis)) if settings.return_efforts else (*paths,)
+    if settings.return_efforts:
+        return PATHS_AND_EFFORTS(*paths, xp.moveaxis(efforts, 0, axis))  # type: ignore[no-any-return]
+    return PATHS(*paths)  # type: ignore[no-any-return]
 
 
 def _applied(

@@ -9,7 +9,7 @@ from typing import Any
 from gridgen.errors import ShapeError
 from gridgen.frameworks import is_transformed, torch_calls
 from gridgen.functions.arrays import ARRAYS, closed, extents_of, shape_of
-from gridgen.functions.types import Array
+from gridgen.functions.types import Array, Results
 from gridgen.runtime.arrays.layout import result_arrays
 from gridgen.runtime.arrays.libraries import (
     adopt,
@@ -24,12 +24,12 @@ from gridgen.runtime.module.description import RobotRecord
 
 def linearized(
     robot: RobotRecord,
-    step: Callable[..., tuple[Array, Array]],
-    gradient: Callable[..., tuple[Array, Array]],
+    step: Callable[..., Results],
+    gradient: Callable[..., Results],
     arrays: Mapping[str, Any],
     substeps: int,
     out: Any,
-) -> tuple[Array, Array]:
+) -> Results:
     """Return the derivatives of every step of trajectories by its state and its joint torques.
 
     Args:
@@ -64,8 +64,7 @@ def linearized(
         now = along(robot, given, namespace(q))
         found = _chained(step, gradient, now, substeps, out, namespace(q))
         if out is None:
-            by_state, by_efforts = (restored(array, arrays["q"]) for array in found)
-            return by_state, by_efforts
+            return type(found)(*(restored(array, arrays["q"]) for array in found))
         if substeps > 1:
             shapes = {f"out[{i}]": array.shape for i, array in enumerate(found)}
             for room, array in zip(result_arrays(out, shapes, q), found, strict=True):
@@ -74,23 +73,23 @@ def linearized(
 
 
 def _chained(
-    step: Callable[..., tuple[Array, Array]],
-    gradient: Callable[..., tuple[Array, Array]],
+    step: Callable[..., Results],
+    gradient: Callable[..., Results],
     now: dict[str, Array],
     substeps: int,
     out: Any,
     xp: Any,
-) -> tuple[Array, Array]:
+) -> Results:
     """Return the derivatives of steps, by the chain rule over substeps."""
     if substeps == 1:
         return gradient(**now, out=out)
     now = {**now, "dt": now["dt"] / xp.full_like(now["dt"], substeps)}
-    A, B = gradient(**now)
+    A, B = found = gradient(**now)
     for _ in range(substeps - 1):
         now["q"], now["qd"] = step(**now)
         by_state, by_efforts = gradient(**now)
         A, B = by_state @ A, by_state @ B + by_efforts
-    return A, B
+    return type(found)(A, B)
 
 
 def along(robot: RobotRecord, given: Mapping[str, Array], xp: Any) -> dict[str, Array]:

@@ -72,6 +72,7 @@ FunctionName = Literal[
     "contact_forward_dynamics",
     "contact_residual",
     "actuator_torques",
+    "sensors",
     "inverse_dynamics_gradient",
     "forward_dynamics_gradient",
     "inverse_dynamics_second_order",

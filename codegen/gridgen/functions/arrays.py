@@ -30,8 +30,8 @@ class ArrayKind:
     Attributes:
         shape:  shape for one state: numbers and the robot's ``nq``, ``nv``, ``bodies``,
                 ``frames``, ``parameters``, ``rows`` (of ``params``), ``constraints``,
-                ``constraint_rows``, ``contacts``, ``contact_points`` and ``actuators``; ``OPEN``
-                for an axis of any length.
+                ``constraint_rows``, ``contacts``, ``contact_points``, ``actuators``,
+                ``springs`` and ``sensor_numbers``; ``OPEN`` for an axis of any length.
         text:   description.
         unit:   unit of the elements. Spatial vectors have the linear part first.
         shared: whether one value may apply to the whole batch.
@@ -264,6 +264,18 @@ ARRAYS: dict[str, ArrayKind] = {
         (1,), "relative error of the forces at the end", "1", True, numbers="0 or more"
     ),
     "ctrl": ArrayKind(("actuators",), "control of each actuator", "as the actuator's", True),
+    "actuator_gains": ArrayKind(
+        ("actuators", 6),
+        "gain and bias of each actuator, three terms each: constant, of length, of its rate",
+        "as the actuator's",
+        True,
+    ),
+    "gear": ArrayKind(
+        ("actuators",), "length of each actuator per position of its joint", "any", True
+    ),
+    "stiffness": ArrayKind(
+        ("springs",), "stiffness of each spring of a joint", "N m/rad or N/m", True
+    ),
     "G": ArrayKind(
         ("constraint_rows", "constraint_rows"),
         "Delassus matrix, J Minv J^T of all constraints",
@@ -281,6 +293,7 @@ ARRAYS: dict[str, ArrayKind] = {
     "contact_forces": ArrayKind(
         ("contact_points", 3), "force on each point that may touch the ground, in the base", "N"
     ),
+    "sensordata": ArrayKind(("sensor_numbers",), "numbers of the sensors, in their order", "mixed"),
     "torque_error": ArrayKind((), "error of the joint torques, relative", "1"),
     "impulses": ArrayKind(
         ("constraint_rows",), "impulses of the constraints in their rows' order", "N s, N m s"
@@ -393,7 +406,7 @@ CONSTRAINT_INPUTS = (
 #: Parameters that kernels with contacts read.
 CONTACT_INPUTS = ("friction", "radii", "tolerance", "terrain")
 #: Parameters that kernels with actuators read.
-ACTUATOR_INPUTS = ("ctrl",)
+ACTUATOR_INPUTS = ("ctrl", "actuator_gains", "gear", "stiffness")
 #: Inputs whose defaults depend on the robot.
 PARAMETERS = (*OWN_PARAMETERS, *CONSTRAINT_INPUTS, *CONTACT_INPUTS, *ACTUATOR_INPUTS)
 #: Default of ``proximal``: the square root of the unit roundoff. A smaller one amplifies the
@@ -407,7 +420,7 @@ BY_PRECISION = {"proximal": PROXIMAL, "tolerance": TOLERANCE}
 #: Default arrays that a rollout is differentiated with respect to.
 BEGINNING_AND_TORQUES = ("q0", "qd0", "tau")
 #: Parameters that are constant along a rollout.
-CONSTANT_PARAMETERS = (*OWN_PARAMETERS, *CONTACT_INPUTS, "offsets")
+CONSTANT_PARAMETERS = (*OWN_PARAMETERS, *CONTACT_INPUTS, "offsets", *ACTUATOR_INPUTS[1:])
 _CONSTANT = ("q0", "qd0", "dt", *BOUNDS, "ends", *CONSTANT_PARAMETERS)
 #: Arrays of a rollout that are constant in time; all others may have a time axis.
 CONSTANT_IN_TIME = (*_CONSTANT, *map(cotangent, _CONSTANT))
@@ -434,7 +447,8 @@ def shape_of(name: str, robot: Mapping[str, int]) -> tuple[int, ...]:
         name:  name of the array.
         robot: extents of the robot by name: ``nq``, ``nv``, and those that the shape requires of
                ``bodies``, ``frames``, ``parameters``, ``rows``, ``constraints``,
-               ``constraint_rows``, ``contacts``, ``contact_points`` and ``actuators``.
+               ``constraint_rows``, ``contacts``, ``contact_points``, ``actuators`` and
+               ``sensor_numbers``.
     """
     shape = ARRAYS[name].shape
     robot = {**robot, "2 nv": 2 * robot["nv"], "3 nv": 3 * robot["nv"]}

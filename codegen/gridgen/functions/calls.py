@@ -67,6 +67,8 @@ CLOSED = {4: 1e-5, 8: 1e-8}
 #: Number of starts whose poses are compared with the targets: a multiple of the widest pack. More
 #: starts need fewer iterations, and take longer to compare.
 STARTS = 128
+#: Functions whose joint torques are zero by default.
+TORQUES_OPTIONAL = ("sensors",)
 #: Part of the way to the rest posture that an iteration takes in the null space.
 TO_REST = 0.5
 
@@ -102,7 +104,9 @@ class Solutions(NamedTuple):
 
 @dataclass(slots=True)
 class Request:
-    """A call of a declared function; ``tau=None`` with ``ctrl`` becomes zeros.
+    """A call of a declared function.
+
+    ``tau=None`` becomes zeros with ``ctrl``, or for a function of ``TORQUES_OPTIONAL``.
 
     Attributes:
         function:  name of the function.
@@ -128,10 +132,13 @@ class Request:
 
     def __post_init__(self) -> None:
         """Convert ``active``, which may have booleans or integers; replace missing torques."""
+        if not self.options:
+            return
         if self.options.get("active") is not None:
             self.options = _in_numbers(self.options, self.arrays[0])
         ctrl: Any = self.options.get("ctrl")
-        if ctrl is not None and any(x is None for x in self.arrays[2:3]):
+        is_optional = ctrl is not None or self.function in TORQUES_OPTIONAL
+        if is_optional and any(x is None for x in self.arrays[2:3]):
             self.arrays = (*self.arrays[:2], self._no_torques(ctrl), *self.arrays[3:])
 
     def _no_torques(self, ctrl: Any) -> Any:
@@ -171,6 +178,11 @@ class Calls(ABC):
     @abstractmethod
     def _call(self, request: Request) -> Any:
         """Compute the result of a request."""
+
+    def _tested(self, request: Request) -> Any:
+        """Return the result of a request in booleans, unless an array for it is given."""
+        found = self._call(request)
+        return found > 0 if request.out is None else found
 
     @abstractmethod
     def _linearized(

@@ -6,7 +6,7 @@ from typing import Any
 
 from gridgen.functions.calls import Calls, Request
 from gridgen.functions.record import Algorithm, function
-from gridgen.functions.types import Array, ArrayLike, NumberLike, Options, Unpack, Writable
+from gridgen.functions.types import Array, ArrayLike, NumberLike, Options, Results, Unpack, Writable
 from gridgen.functions.worlds import as_world
 
 _SEARCH = "search of all pairs with a broad phase of spheres around links"
@@ -29,7 +29,7 @@ class Collisions(Calls):
         *,
         out: tuple[Writable, Writable] | None = None,
         **options: Unpack[Options],
-    ) -> tuple[Array, Array]:
+    ) -> Results:
         """Return the smallest signed distance between links of the robot, and the pair.
 
         The distance is that of the links' spheres, negative where they overlap. Its derivative is
@@ -47,7 +47,7 @@ class Collisions(Calls):
         Raises:
             ModelError: the robot was loaded without spheres, or no pair of links may touch.
         """
-        results: tuple[Array, Array] = self._call(Request("self_distance", (q,), out, options))
+        results: Results = self._call(Request("self_distance", (q,), out, options))
         return results
 
     @function(
@@ -63,7 +63,7 @@ class Collisions(Calls):
         *,
         out: tuple[Writable, Writable] | None = None,
         **options: Unpack[Options],
-    ) -> tuple[Array, Array]:
+    ) -> Results:
         """Return the smallest signed distance of the moving links to obstacles, and the sphere.
 
         Args:
@@ -82,7 +82,7 @@ class Collisions(Calls):
             OptionError: obstacles have another shape.
         """
         arrays = (q, as_world(world, q))
-        results: tuple[Array, Array] = self._call(Request("world_distance", arrays, out, options))
+        results: Results = self._call(Request("world_distance", arrays, out, options))
         return results
 
     @function(
@@ -182,15 +182,16 @@ class Collisions(Calls):
             q:       joint positions (B, nq) [rad or m]
             world:   as in ``world_distance``; by default no obstacles.
             margin:  least distance (B,), or one number [m].
-            out:     array for the result.
+            out:     array for the result, which then consists of numbers of the type of ``q``, 1 or
+                     0, as those of bound calls and of C++.
             options: ``backend`` overrides the robot's.
 
         Returns:
-            free: (B,) 1 where nothing is nearer than the margin, otherwise 0, of the type of ``q``.
+            free: (B,) bool, whether nothing is nearer than the margin.
 
         Raises:
             ModelError:  the robot was loaded without spheres.
             OptionError: obstacles have another shape.
         """
         arrays = (q, as_world(world, q), margin)
-        return self._call(Request("collision_free", arrays, out, options))
+        return self._tested(Request("collision_free", arrays, out, options))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gridgen.functions.calls import Calls, Request
 from gridgen.functions.record import Algorithm, function
-from gridgen.functions.types import Array, ArrayLike, NumberLike, Options, Unpack, Writable
+from gridgen.functions.types import Array, ArrayLike, NumberLike, Options, Results, Unpack, Writable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -60,7 +60,7 @@ class Configurations(Calls):
         *,
         out: tuple[Writable, Writable] | None = None,
         **options: Unpack[Options],
-    ) -> tuple[Array, Array]:
+    ) -> Results:
         """Return the derivatives of ``integrate`` with respect to ``q`` and ``v``.
 
         They are in tangent spaces: to first order in x, replacing ``q`` with ``integrate(q, x)``
@@ -73,7 +73,7 @@ class Configurations(Calls):
             dq1_dq: (B, nv, nv)
             dq1_dv: (B, nv, nv)
         """
-        found: tuple[Array, Array] = self._call(Request("integrate_gradient", (q, v), out, options))
+        found: Results = self._call(Request("integrate_gradient", (q, v), out, options))
         return found
 
     @function(
@@ -122,7 +122,7 @@ class Configurations(Calls):
         *,
         out: tuple[Writable, Writable] | None = None,
         **options: Unpack[Options],
-    ) -> tuple[Array, Array]:
+    ) -> Results:
         """Return the derivatives of ``difference`` with respect to ``q0`` and ``q1``.
 
         Tangent spaces as in ``integrate_gradient``. Equal to Pinocchio's ``dDifference``. Undefined
@@ -134,9 +134,7 @@ class Configurations(Calls):
             dv_dq0: (B, nv, nv)
             dv_dq1: (B, nv, nv)
         """
-        found: tuple[Array, Array] = self._call(
-            Request("difference_gradient", (q0, q1), out, options)
-        )
+        found: Results = self._call(Request("difference_gradient", (q0, q1), out, options))
         return found
 
     @function(

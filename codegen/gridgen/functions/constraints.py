@@ -12,6 +12,7 @@ from gridgen.functions.types import (
     Impulsive,
     InertialPlaced,
     Placed,
+    Results,
     Supported,
     Unpack,
     Writable,
@@ -176,7 +177,7 @@ class ConstrainedDynamics(Calls):
         *,
         out: tuple[Writable, Writable] | None = None,
         **options: Unpack[Constrained],
-    ) -> tuple[Array, Array]:
+    ) -> Results:
         """Return the joint accelerations of a robot with constraints, and their forces.
 
         Redundant constraints have the forces of least norm.
@@ -211,7 +212,7 @@ class ConstrainedDynamics(Calls):
 
         Source: Carpentier, Budhiraja and Mansard 2021.
         """
-        results: tuple[Array, Array] = self._call(
+        results: Results = self._call(
             Request("constrained_forward_dynamics", (q, qd, tau), out, options)
         )
         return results
@@ -236,7 +237,7 @@ class ConstrainedDynamics(Calls):
         *,
         out: tuple[Writable, ...] | None = None,
         **options: Unpack[Constrained],
-    ) -> tuple[Array, ...]:
+    ) -> Results:
         """Return the derivatives of accelerations and constraint forces.
 
         Arguments as in ``constrained_forward_dynamics``; tangent space as in
@@ -255,7 +256,7 @@ class ConstrainedDynamics(Calls):
         Source: Carpentier, Budhiraja and Mansard 2021.
         """
         name = "constrained_forward_dynamics_gradient"
-        results: tuple[Array, ...] = self._call(Request(name, (q, qd, tau), out, options))
+        results: Results = self._call(Request(name, (q, qd, tau), out, options))
         return results
 
     @function(
@@ -278,7 +279,7 @@ class ConstrainedDynamics(Calls):
         *,
         out: tuple[Writable, Writable] | None = None,
         **options: Unpack[Impulsive],
-    ) -> tuple[Array, Array]:
+    ) -> Results:
         """Return the joint velocities after an impact with the active constraints.
 
         After the impact, the velocity of the constraints is J qd_next = -restitution J qd. A
@@ -301,9 +302,7 @@ class ConstrainedDynamics(Calls):
             ModelError:     the robot has no constraints, or its mass matrix is singular.
             ParameterError: on the CPU, a number is not in the range of its input.
         """
-        results: tuple[Array, Array] = self._call(
-            Request("impulse_dynamics", (q, qd), out, options)
-        )
+        results: Results = self._call(Request("impulse_dynamics", (q, qd), out, options))
         return results
 
     @function(
@@ -326,7 +325,7 @@ class ConstrainedDynamics(Calls):
         *,
         out: tuple[Writable, Writable] | None = None,
         **options: Unpack[Supported],
-    ) -> tuple[Array, Array]:
+    ) -> Results:
         """Return the joint torques and constraint forces that together produce ``qdd``.
 
         Free joints have no motors: forces of the active constraints replace them. These forces have
@@ -350,7 +349,7 @@ class ConstrainedDynamics(Calls):
             ModelError:     the robot has no constraints.
             ParameterError: on the CPU, a number is not in the range of its input.
         """
-        results: tuple[Array, Array] = self._call(
+        results: Results = self._call(
             Request("constrained_inverse_dynamics", (q, qd, qdd), out, options)
         )
         return results

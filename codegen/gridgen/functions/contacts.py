@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from gridgen.functions.calls import Calls, Request
 from gridgen.functions.record import Algorithm, function
-from gridgen.functions.types import Array, ArrayLike, Controlled, Soft, Unpack, Writable
+from gridgen.functions.types import (
+    Array,
+    ArrayLike,
+    Controlled,
+    Results,
+    Sensed,
+    Soft,
+    Unpack,
+    Writable,
+)
 
 
 def _algorithm(name: str) -> Algorithm:
@@ -34,7 +43,7 @@ class ContactDynamics(Calls):
         *,
         out: tuple[Writable, Writable] | None = None,
         **options: Unpack[Soft],
-    ) -> tuple[Array, Array]:
+    ) -> Results:
         """Return the joint accelerations of a robot on the ground, and the contact forces.
 
         The constraints are MuJoCo's: contacts, limits of joints, equality constraints and, for a
@@ -66,7 +75,7 @@ class ContactDynamics(Calls):
 
         Source: MuJoCo's documentation, chapter Computation; Todorov 2014.
         """
-        results: tuple[Array, Array] = self._call(
+        results: Results = self._call(
             Request("contact_forward_dynamics", (q, qd, tau), out, options)
         )
         return results
@@ -141,3 +150,48 @@ class ContactDynamics(Calls):
         Source: MuJoCo's documentation, chapter Computation.
         """
         return self._call(Request("actuator_torques", (q, qd), out, options))
+
+    @function(
+        "Numbers of the sensors",
+        ("sensordata",),
+        Algorithm(
+            "sensors.sensors",
+            "MuJoCo's documentation, XML reference, sensor",
+            refusals=("of_no_sensors",),
+            in_loops=False,
+        ),
+        is_default=False,
+        solves=True,
+    )
+    def sensors(
+        self,
+        q: ArrayLike,
+        qd: ArrayLike,
+        tau: ArrayLike | None = None,
+        *,
+        out: Writable | None = None,
+        **options: Unpack[Sensed],
+    ) -> Array:
+        """Return the numbers of a robot's sensors, MuJoCo's ``sensordata``.
+
+        ``sensor_slices`` has the place of each sensor (docs/howto/sensors.md). The accelerations
+        and contact forces are those of ``step`` at its start. The base is at rest.
+
+        Args:
+            q:       joint positions   (B, nq)  [rad or m]
+            qd:      joint velocities  (B, nv)  [rad/s or m/s]
+            tau:     joint torques     (B, nv)  [N m or N]; by default 0
+            out:     output array.
+            ctrl:    control of each actuator (nu,) or (B, nu). Default: 0.
+            options: the others as in ``step``.
+
+        Returns:
+            sensordata: (B, n), in the order of ``sensor_names``. Quaternions are (w, x, y, z) in
+                        either convention, and vectors have the axes that MuJoCo's have.
+
+        Raises:
+            ModelError: the robot has no sensors.
+
+        Source: MuJoCo's documentation, XML reference, sensor.
+        """
+        return self._call(Request("sensors", (q, qd, tau), out, options))

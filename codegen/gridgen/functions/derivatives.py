@@ -9,6 +9,7 @@ from gridgen.functions.types import (
     ArrayLike,
     Damped,
     Driven,
+    Results,
     Schedule,
     Unpack,
     WarpSchedule,
@@ -40,7 +41,7 @@ class Derivatives(Calls):
         schedule: WarpSchedule = "auto",
         out: tuple[Writable, Writable] | None = None,
         **options: Unpack[Damped],
-    ) -> tuple[Array, Array]:
+    ) -> Results:
         """Return the analytical derivatives of the joint torques by position and velocity.
 
         Arguments as in ``inverse_dynamics``. A derivative by position is a derivative in the
@@ -51,7 +52,7 @@ class Derivatives(Calls):
 
         Source: Plancher et al. (GRiD) Algorithm 2; Singh, Russell and Wensing 2022.
         """
-        gradients: tuple[Array, Array] = self._call(
+        gradients: Results = self._call(
             Request("inverse_dynamics_gradient", (q, qd, qdd), out, options, schedule)
         )
         return gradients
@@ -76,7 +77,7 @@ class Derivatives(Calls):
         schedule: WarpSchedule = "auto",
         out: tuple[Writable, Writable, Writable] | None = None,
         **options: Unpack[Driven],
-    ) -> tuple[Array, Array, Array]:
+    ) -> Results:
         """Return the derivatives of the accelerations by positions, velocities and torques.
 
         Arguments as in ``forward_dynamics``; tangent space as in ``inverse_dynamics_gradient``.
@@ -90,7 +91,7 @@ class Derivatives(Calls):
         Source: -M^-1 times the gradient of inverse dynamics at the acceleration, Plancher et al.
         (GRiD).
         """
-        gradients: tuple[Array, Array, Array] = self._call(
+        gradients: Results = self._call(
             Request("forward_dynamics_gradient", (q, qd, tau), out, options, schedule)
         )
         return gradients
@@ -114,7 +115,7 @@ class Derivatives(Calls):
         schedule: Schedule = "auto",
         out: tuple[Writable, Writable, Writable, Writable] | None = None,
         **options: Unpack[Damped],
-    ) -> tuple[Array, Array, Array, Array]:
+    ) -> Results:
         """Return the second derivatives of the joint torques and the derivative of M.
 
         Arguments as in ``inverse_dynamics``. The last index is the direction in which entries of
@@ -125,7 +126,7 @@ class Derivatives(Calls):
             d2tau_dqdq, d2tau_dqddqd, d2tau_dqdqd, dM_dq: (B, nv, nv, nv) each, indexed
             [torque, q, q], [torque, qd, qd], [torque, q, qd] and [row, column, q].
         """
-        cubes: tuple[Array, Array, Array, Array] = self._call(
+        cubes: Results = self._call(
             Request("inverse_dynamics_second_order", (q, qd, qdd), out, options, schedule)
         )
         return cubes
@@ -150,7 +151,7 @@ class Derivatives(Calls):
         *,
         out: tuple[Writable, Writable, Writable, Writable] | None = None,
         **options: Unpack[Driven],
-    ) -> tuple[Array, Array, Array, Array]:
+    ) -> Results:
         """Return the second derivatives of the joint accelerations.
 
         Arguments and errors as in ``forward_dynamics``, tangent space as in
@@ -164,7 +165,7 @@ class Derivatives(Calls):
 
         Source: -M^-1 times the second derivatives of inverse dynamics, Singh, Russell and Wensing.
         """
-        cubes: tuple[Array, Array, Array, Array] = self._call(
+        cubes: Results = self._call(
             Request("forward_dynamics_second_order", (q, qd, tau), out, options)
         )
         return cubes

@@ -122,7 +122,7 @@ class Dynamics(Calls):
     @function(
         "Gravity forces: joint torques that hold the robot at rest",
         ("tau",),
-        Algorithm("gravity.gravity_forces", "weights of subtrees about the joints' axes"),
+        Algorithm("energy.gravity_forces", "weights of subtrees about the joints' axes"),
     )
     def gravity_forces(
         self, q: ArrayLike, *, out: Writable | None = None, **options: Unpack[Heavy]
@@ -143,7 +143,7 @@ class Dynamics(Calls):
         "Coriolis matrix: C qd are the Coriolis and centrifugal torques",
         ("C",),
         Algorithm(
-            "coriolis.coriolis_matrix",
+            "derivatives.coriolis_matrix",
             "Echeandia and Wensing 2021, with the answers of subtrees to changes of motion",
         ),
     )
@@ -177,7 +177,7 @@ class Dynamics(Calls):
             "aba": Algorithm(
                 "aba.forward_dynamics_aba",
                 "articulated bodies, Yang, Wu, Pan (prefix sums) eq. 7 and 8",
-                ("thread", "scan"),
+                _INVERSE_SCHEDULES,
                 ("of_a_singular_mass_matrix", "of_mimic_joints"),
             ),
             "crba": Algorithm(

@@ -14,6 +14,7 @@ from gridgen.functions.types import (
     Heavy,
     Inertial,
     Reference,
+    Results,
     Unpack,
     Weighted,
     Writable,
@@ -361,7 +362,7 @@ class WholeBody(Calls):
         *,
         out: tuple[Writable, Writable, Writable] | None = None,
         **options: Unpack[Weighted],
-    ) -> tuple[Array, Array, Array]:
+    ) -> Results:
         """Return the derivatives of the centroidal momentum and of its rate.
 
         The rate hgdot = Ag qdd + dAg qd is the sum of all external wrenches about the center of
@@ -380,7 +381,7 @@ class WholeBody(Calls):
 
         Source: Singh, Russell and Wensing 2022.
         """
-        gradients: tuple[Array, Array, Array] = self._call(
+        gradients: Results = self._call(
             Request("centroidal_dynamics_gradient", (q, qd, qdd), out, options)
         )
         return gradients

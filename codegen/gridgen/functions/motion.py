@@ -14,9 +14,11 @@ from gridgen.functions.types import (
     Integrator,
     Moving,
     NumberLike,
+    Results,
     StoreEvery,
     ThreadSchedule,
     Unpack,
+    WarpSchedule,
     Writable,
 )
 
@@ -64,6 +66,12 @@ def _refusals(integrator: str, *others: str) -> tuple[str, ...]:
     return ("of_a_singular_mass_matrix", *others, *of_method)
 
 
+def _schedules(integrator: str) -> tuple[str, ...]:
+    """Return the schedules of a step: teams evaluate forward dynamics once."""
+    has_teams = integrator not in MULTI_STAGE and integrator != "variational"
+    return ("thread", "warp") if has_teams else ("thread",)
+
+
 class Motion(Calls):
     """Motion in time."""
 
@@ -74,7 +82,8 @@ class Motion(Calls):
             name: Algorithm(
                 f"integrators.{name}",
                 source,
-                refusals=_refusals(name),
+                _schedules(name),
+                _refusals(name),
                 title=title,
                 in_loops=name in _EXPLICIT,
             )
@@ -90,10 +99,10 @@ class Motion(Calls):
         dt: NumberLike,
         *,
         integrator: Integrator = "semi_implicit",
-        schedule: ThreadSchedule = "auto",
+        schedule: WarpSchedule = "auto",
         out: tuple[Writable, Writable] | None = None,
         **options: Unpack[Moving],
-    ) -> tuple[Array, Array]:
+    ) -> Results:
         """Return the state after a time step with constant joint torques.
 
         Configurations move as in ``integrate``: a floating base stays on its manifold, and
@@ -117,7 +126,8 @@ class Motion(Calls):
                         follow the initial accelerations too. ``variational``: the midpoint rule of
                         discrete mechanics, of order two, at eight times the cost: it conserves
                         momenta, and its energy does not drift.
-            schedule:   ``thread``; ``auto`` selects it.
+            schedule:   ``thread`` or ``warp``, as in ``inverse_dynamics``; ``warp`` for
+                        integrators with one evaluation of forward dynamics.
             out:        output arrays.
             options:    as in ``inverse_dynamics``, and of a robot with constraints as in
                         ``constrained_forward_dynamics``; all are constant during the step.
@@ -130,7 +140,7 @@ class Motion(Calls):
             ModelError: the mass matrix is singular.
             Also the errors of ``inverse_dynamics``.
         """
-        state: tuple[Array, Array] = self._call(
+        state: Results = self._call(
             Request("step", (q, qd, tau, dt), out, options, schedule, integrator)
         )
         return state
@@ -142,7 +152,8 @@ class Motion(Calls):
             name: Algorithm(
                 f"linearization.{name}",
                 f"chain rule along step_{name}",
-                refusals=_refusals(name, "of_contacts_in_the_world"),
+                _schedules(name),
+                _refusals(name, "of_contacts_in_the_world"),
                 title=INTEGRATORS[name],
                 in_loops=name in _EXPLICIT,
             )
@@ -159,10 +170,10 @@ class Motion(Calls):
         dt: NumberLike,
         *,
         integrator: Integrator = "semi_implicit",
-        schedule: ThreadSchedule = "auto",
+        schedule: WarpSchedule = "auto",
         out: tuple[Writable, Writable] | None = None,
         **options: Unpack[Moving],
-    ) -> tuple[Array, Array]:
+    ) -> Results:
         """Return the analytical derivatives of ``step`` by the state and by the joint torques.
 
         Changes of a state are vectors x of 2 nv numbers: the ``difference`` of the positions and
@@ -178,7 +189,7 @@ class Motion(Calls):
             A: (B, 2 nv, 2 nv)
             B: (B, 2 nv, nv)
         """
-        found: tuple[Array, Array] = self._call(
+        found: Results = self._call(
             Request("step_gradient", (q, qd, tau, dt), out, options, schedule, integrator)
         )
         return found
@@ -246,7 +257,7 @@ class Motion(Calls):
         integrator: Integrator = "semi_implicit",
         out: tuple[Writable, Writable] | None = None,
         **options: Unpack[Moving],
-    ) -> tuple[Array, Array]:
+    ) -> Results:
         """Return A and B of ``step_gradient`` for every step of trajectories.
 
         One kernel computes all steps as one batch. To bind such a call, pass the name
@@ -275,9 +286,7 @@ class Motion(Calls):
         backend = options.pop("backend", None)
         arrays = {"q": q, "qd": qd, "tau": tau, "dt": dt, **options}
         other = {"integrator": integrator, "backend": backend}
-        found: tuple[Array, Array] = self._linearized(
-            "rollout_gradient", arrays, other, substeps, out
-        )
+        found: Results = self._linearized("rollout_gradient", arrays, other, substeps, out)
         return found
 
     @function(
@@ -307,7 +316,7 @@ class Motion(Calls):
         schedule: ThreadSchedule = "auto",
         out: tuple[Writable, ...] | None = None,
         **options: Unpack[Moving],
-    ) -> tuple[Array, ...]:
+    ) -> Results:
         """Return the states of trajectories under given joint torques, computed by one kernel.
 
         The results are bitwise equal to those of repeated calls of ``step``; with ``record``, up
@@ -362,7 +371,7 @@ class Motion(Calls):
         settings = RolloutSettings(
             substeps, store_every, feedback, effort_limits, return_efforts, stop_when, record
         )
-        path: tuple[Array, ...] = self._call(
+        path: Results = self._call(
             Request(
                 "rollout", (q0, qd0, tau, dt), out, options, schedule, integrator, settings=settings
             )

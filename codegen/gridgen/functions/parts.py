@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from gridgen.equivalents import hint
 from gridgen.errors import OptionError
 from gridgen.functions import FUNCTIONS, GENERATED
 from gridgen.functions.arrays import ARRAYS, OPTIONAL_INPUTS
 from gridgen.functions.record import Function
 from gridgen.functions.types import REFERENCES
 from gridgen.kernel import SEVERAL, KernelKey
-from gridgen.naming import show, show_value, similar
+from gridgen.naming import hint, show, show_value, similar
 
 #: Functions that can be fused: those whose arguments are a state, accelerations, joint torques, a
 #: time step and velocities.

@@ -1,4 +1,4 @@
-"""The record of a public function, and the decorator that attaches it to a declaration."""
+"""The record of a public function, its decorator, and functions that are steps of others."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from gridgen.functions.arrays import ARRAYS, OPTIONAL_INPUTS, PARAMETERS
+from gridgen.kernel import KernelKey
 
 
 @dataclass(frozen=True)
@@ -208,3 +209,66 @@ def functions_of(*owners: type) -> Iterator[Function]:
         for declared in vars(owner).values():
             if (noted := getattr(declared, _RECORD, None)) is not None:
                 yield replace(noted, group=group)
+
+
+@dataclass(frozen=True)
+class MethodStep:
+    """A step of one method of a function.
+
+    Attributes:
+        function:  name of the function.
+        method:    name of the method.
+        title:     title in generated code.
+        inputs:    arrays that it reads.
+        results:   arrays that it returns.
+        algorithm: algorithm that computes it.
+        is_called: whether a call runs its straight-line program.
+        parameters: as in ``Function``; optional inputs and ``solves`` likewise.
+    """
+
+    function: str
+    method: str
+    title: str
+    inputs: tuple[str, ...]
+    results: tuple[str, ...]
+    algorithm: Algorithm
+    is_called: bool = True
+    parameters: tuple[str, ...] = ()
+    optional_inputs: tuple[str, ...] = ()
+    solves: bool = True
+
+
+def _excess(algorithm: str, *inputs: str, refusals: tuple[str, ...] = ()) -> MethodStep:
+    source = "sum of what exceeds each bound"
+    return MethodStep(
+        "step",
+        "semi_implicit",  # and every other
+        "Excess of a state over its bounds",
+        ("q", "q_range", "base_range", *inputs),
+        ("excess",),
+        Algorithm(f"trajectory_costs.{algorithm}", source, refusals=refusals, in_loops=False),
+        is_called=False,
+        solves=False,
+    )
+
+
+#: How far the states of a rollout are beyond their bounds, also of the distance between links.
+STEPS: dict[str, MethodStep] = {
+    "excess": _excess("excess"),
+    "excess_apart": _excess("excess_apart", "margin", refusals=("of_no_pairs",)),
+}
+EXCESS, EXCESS_APART = (
+    KernelKey(STEPS[name].function, STEPS[name].method, step=name)
+    for name in ("excess", "excess_apart")
+)
+
+#: Forward kinematics of one frame.
+POSE = MethodStep(
+    "forward_kinematics",
+    "",
+    "Pose",
+    ("q",),
+    ("pose",),
+    Algorithm("frames.pose", "products of placements, Yang, Wu, Pan (prefix sums) eq. 1"),
+    optional_inputs=("offset",),
+)

@@ -10,6 +10,7 @@ from gridgen.functions.types import (
     InGravity,
     OnBase,
     Options,
+    Results,
     Unpack,
     Writable,
 )
@@ -76,7 +77,7 @@ class Regressors(Calls):
         *,
         out: tuple[Writable, Writable, Writable] | None = None,
         **options: Unpack[OnBase],
-    ) -> tuple[Array, Array, Array]:
+    ) -> Results:
         """Return the derivatives of Y by positions, velocities and accelerations.
 
         Arguments and parameters as in ``joint_torque_regressor``, tangent space as in
@@ -86,7 +87,7 @@ class Regressors(Calls):
         Returns:
             dY_dq, dY_dqd, dY_dqdd: (B, nv, 10 n_bodies, nv) each, [torque, parameter, direction].
         """
-        gradients: tuple[Array, Array, Array] = self._call(
+        gradients: Results = self._call(
             Request("joint_torque_regressor_gradient", (q, qd, qdd), out, options)
         )
         return gradients
@@ -107,7 +108,7 @@ class Regressors(Calls):
         *,
         out: tuple[Writable, Writable] | None = None,
         **options: Unpack[InGravity],
-    ) -> tuple[Array, Array]:
+    ) -> Results:
         """Return the regressors of the generalized momentum M qd and of its rate.
 
         The momentum is Yp params. Its derivative in time is tau + Yr params, with Yr params =
@@ -125,9 +126,7 @@ class Regressors(Calls):
         Returns:
             Yp, Yr: (B, nv, 10 n_bodies) each
         """
-        regressors: tuple[Array, Array] = self._call(
-            Request("momentum_regressor", (q, qd), out, options)
-        )
+        regressors: Results = self._call(Request("momentum_regressor", (q, qd), out, options))
         return regressors
 
     @function(

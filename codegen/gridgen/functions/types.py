@@ -49,6 +49,20 @@ NumberLike: TypeAlias = SupportsFloat | HasShape | Sequence[SupportsFloat]
 #: A result: numpy.ndarray, cupy.ndarray, torch.Tensor or jax.Array, of the type of ``q``.
 Array: TypeAlias = Any
 
+if TYPE_CHECKING:
+
+    class Results(tuple[Array, ...]):
+        """Several results, a named tuple; the record of a function has the names."""
+
+        def __new__(cls, *results: Array) -> Results:
+            """Return results by their order."""
+
+        def __getattr__(self, name: str) -> Array:
+            """Return a result by its name."""
+else:
+    #: Several results; their type is made from the record of the function.
+    Results = tuple
+
 Method = Literal["auto", "aba", "crba", "jsiia", "cfa"]
 #: Integrators, defined in ``gridgen.functions.motion``.
 Integrator = Literal[
@@ -261,9 +275,18 @@ class Controlled(Options, total=False):
 
     Attributes:
         ctrl: control of each actuator (nu,) or (B, nu). Default: 0.
+        actuator_gains: gain and bias of each actuator, three terms each (nu, 6) or (B, nu, 6),
+                 that are constant, of length, and of its rate. The robot must be loaded with
+                 ``actuator_gains`` in ``parameters``; ``gear`` and ``stiffness`` likewise.
+        gear:    length of each actuator per position of its joint (nu,) or (B, nu).
+        stiffness: that of each spring of a joint, in the order of the joints
+                 (n,) or (B, n) [N m/rad or N/m].
     """
 
     ctrl: ArrayLike | None
+    actuator_gains: ArrayLike | None
+    gear: ArrayLike | None
+    stiffness: ArrayLike | None
 
 
 class Soft(InGravity, Inertial, Controlled, Placed, total=False):
@@ -272,6 +295,7 @@ class Soft(InGravity, Inertial, Controlled, Placed, total=False):
     Attributes:
         f_ext:     as in ``Loaded``.
         damping:   as in ``Damped``.
+        joint_friction: as in ``Damped``.
         friction:  coefficient of each contact's tangents (k,) or (B, k).
         radii:     radius of each contact's shape (k,) or (B, k) [m].
         tolerance: relative error of the torques at which iterations end (1,) or (B, 1).
@@ -281,11 +305,25 @@ class Soft(InGravity, Inertial, Controlled, Placed, total=False):
 
     f_ext: ArrayLike | None
     damping: ArrayLike | None
+    joint_friction: ArrayLike | None
     friction: ArrayLike | None
     radii: ArrayLike | None
     tolerance: ArrayLike | None
     terrain: ArrayLike | None
     active: ArrayLike | None
+
+
+class Sensed(Soft, Held, total=False):
+    """Those of sensors and of the accelerations that they measure.
+
+    Attributes:
+        joint_friction: as in ``Damped``.
+        stabilization:  as in ``Constrained``; compliance likewise.
+    """
+
+    joint_friction: ArrayLike | None
+    stabilization: ArrayLike | None
+    compliance: ArrayLike | None
 
 
 class Moving(Constrained, Controlled, total=False):

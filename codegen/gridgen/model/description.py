@@ -200,6 +200,8 @@ class RobotDescription:
         springs:  stiffness of joints by name, and their coordinates without force.
         mocap:    links that the file's simulator moves relative to the root.
         keyframes: states by name.
+        sensors:  sensors of the file, in the form of the option.
+        qpos0:    positions of the file's joints to which its sensors refer, by name.
     """
 
     name: str
@@ -214,6 +216,8 @@ class RobotDescription:
     springs: Mapping[str, tuple[float, tuple[float, ...]]] = field(default_factory=dict, hash=False)
     mocap: tuple[str, ...] = ()
     keyframes: Mapping[str, KeyValues] = field(default_factory=dict, hash=False)
+    sensors: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
+    qpos0: Mapping[str, tuple[float, ...]] = field(default_factory=dict, hash=False)
 
     def error(self, message: str, line: int | None = None) -> UrdfError:
         """Return an error with the location in this robot's file."""

@@ -197,6 +197,47 @@ class Spring:
 
 
 @dataclass(frozen=True)
+class Sensor:
+    """A sensor, with MuJoCo's name of its kind and MuJoCo's numbers.
+
+    Attributes:
+        name:     name of the sensor.
+        kind:     of ``gridgen.model.sensors.KINDS``.
+        size:     count of its numbers.
+        cutoff:   largest absolute value of its numbers; 0 for none.
+        frame:    frame that it observes.
+        to:       frame in whose axes, and relative to which, its numbers are; the base if None.
+        body:     index of the body of its joint.
+        actuator: index of its actuator.
+        contact:  index of its contact.
+        pieces:   bodies of a subtree, with a mass in the canonical frame where it is not that of
+                  the whole body; of a potential energy, the mass that does not move.
+        links:    those of the subtree; of a touch sensor, the link that it is on.
+        zone:     kind and size of the shape of a touch sensor about ``frame``; none for all points.
+        field:    magnetic field in the base.
+        signs:    of the quaternions of ``frame`` and ``to``: those that its file's simulator has at
+                  the positions ``at``, (x, y, z, w) each; none for a file without signs.
+        at:       joint positions (nq).
+    """
+
+    name: str
+    kind: str
+    size: int = 1
+    cutoff: float = 0.0
+    frame: Frame | None = None
+    to: Frame | None = None
+    body: int = -1
+    actuator: int = -1
+    contact: int = -1
+    pieces: tuple[tuple[int, Lump | None], ...] = ()
+    links: tuple[str, ...] = ()
+    zone: tuple[str, tuple[float, ...]] | None = None
+    field: Vector3 = (0.0, 0.0, 0.0)
+    signs: tuple[tuple[float, ...], ...] = ()
+    at: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
 class Constraint:
     """A condition on the motion of a robot, which constraint forces enforce.
 
@@ -326,6 +367,7 @@ class KinematicTree(Branches):
         contact_model: soft constraints, contacts with the ground among them.
         actuators: actuators, in the order of ``ctrl``.
         springs: springs of joints, if they act: with contacts or actuators.
+        sensors: sensors, in the order of their numbers.
         spheres: spheres that stand for links in queries of distance.
         remarks: warnings of the reader.
     """
@@ -349,6 +391,7 @@ class KinematicTree(Branches):
     contact_model: ContactModel = NO_CONTACTS
     actuators: tuple[Actuator, ...] = ()
     springs: tuple[Spring, ...] = ()
+    sensors: tuple[Sensor, ...] = ()
     spheres: SphereModel = field(default_factory=SphereModel)
     remarks: tuple[str, ...] = field(default=(), compare=False)
     keyframes: Mapping[str, Mapping[str, tuple[float, ...]]] = field(

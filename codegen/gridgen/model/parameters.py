@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from gridgen.errors import OptionError
-from gridgen.functions.arrays import PROXIMAL, TOLERANCE
+from gridgen.functions.arrays import ACTUATOR_INPUTS, PROXIMAL, TOLERANCE
 from gridgen.model.description import Link, RobotDescription
 from gridgen.model.kinematic_tree import (
     Actuator,
     Body,
     Constraint,
     MassInput,
+    Spring,
     armatures,
     losses,
 )
@@ -37,6 +38,9 @@ _WORDS = {
     "damping": "the joints' damping",
     "joint_friction": "the joints' friction",
     OFFSETS: "the places of constraints",
+    "actuator_gains": "the gains of actuators",
+    "gear": "the gears of actuators",
+    "stiffness": "the stiffness of springs",
 }
 
 
@@ -49,12 +53,14 @@ class ParameterChoice:
         bodies: whether the inertia of every moving body, fixed links included, is an input.
         joints: subset of ``JOINT_PARAMETERS``.
         offsets: whether the places of constraints in their links are inputs.
+        drives: subset of ``ACTUATOR_INPUTS``: of actuators and springs.
     """
 
     links: tuple[str, ...] = ()
     bodies: bool = False
     joints: tuple[str, ...] = ()
     offsets: bool = False
+    drives: tuple[str, ...] = ()
 
 
 def choose_parameters(
@@ -94,7 +100,8 @@ def choose_parameters(
             "moving body with the links fixed to it; give it alone, or a list of links"
         )
     joints = tuple(name for name in JOINT_PARAMETERS if name in names)
-    return ParameterChoice(chosen, ALL in names, joints, OFFSETS in names)
+    drives = tuple(name for name in ACTUATOR_INPUTS if name in names)
+    return ParameterChoice(chosen, ALL in names, joints, OFFSETS in names, drives)
 
 
 def as_names(parameters: object) -> tuple[str, ...]:
@@ -166,12 +173,14 @@ def own_inputs(
     constraints: Sequence[Constraint],
     model: ContactModel,
     actuators: Sequence[Actuator],
+    springs: Sequence[Spring],
     choice: ParameterChoice,
 ) -> dict[str, tuple[Any, ...]]:
     """Return the inputs of constraints, contacts and actuators, with their defaults in float64.
 
     Raises:
-        OptionError: places of constraints are inputs, and no constraint has one.
+        OptionError: places of constraints are inputs, and no constraint has one; those of
+            actuators or springs likewise.
     """
     own: dict[str, tuple[Any, ...]] = {"ctrl": (0.0,) * len(actuators)} if actuators else {}
     if model.contacts:
@@ -181,6 +190,19 @@ def own_inputs(
         own["tolerance"] = (TOLERANCE["float64"],)
     if model.terrain:
         own["terrain"] = model.terrain
+    drives = {
+        "actuator_gains": tuple((*one.gain, *one.bias) for one in actuators),
+        "gear": tuple(one.gear for one in actuators),
+        "stiffness": tuple(one.stiffness for one in springs),
+    }
+    for name in choice.drives:
+        if not drives[name]:
+            what = "springs that act" if name == "stiffness" else "actuators"
+            raise OptionError(
+                f"parameters has {name}, and the robot has no {what}: set actuators=True and "
+                "joint_dynamics=True (--actuators true --joint-dynamics), or leave it out"
+            )
+        own[name] = drives[name]
     if choice.offsets:
         if not any(one.link for one in constraints):
             raise OptionError(

@@ -163,6 +163,24 @@ def from_quaternion(x: float, y: float, z: float, w: float) -> Matrix3:
     )
 
 
+def to_quaternion(rotation: Matrix3) -> tuple[float, float, float, float]:
+    """Return (x, y, z, w) of a rotation, whose largest entry is positive; w if several are."""
+    (a, b, c), (d, e, f), (g, h, i) = rotation
+    # Four times the square of each entry, and the entry's row of products.
+    choices = (
+        (1.0 + a + e + i, (h - f, c - g, d - b, 0.0), 3),
+        (1.0 + a - e - i, (0.0, b + d, c + g, h - f), 0),
+        (1.0 - a + e - i, (b + d, 0.0, f + h, c - g), 1),
+        (1.0 - a - e + i, (c + g, f + h, 0.0, d - b), 2),
+    )
+    square, products, own = max(choices, key=lambda choice: choice[0])
+    root = math.sqrt(square)
+    entries = [product / (2.0 * root) for product in products]
+    entries[own] = 0.5 * root
+    x, y, z, w = entries
+    return x, y, z, w
+
+
 def about_axis(axis: Vector3, angle: float) -> Matrix3:
     """Return the rotation about a unit vector (Rodrigues' formula)."""
     c, s = snap(math.cos(angle)), snap(math.sin(angle))

@@ -53,6 +53,7 @@ from gridgen.model.pose import (
     transpose,
 )
 from gridgen.model.rotors import add_rotors
+from gridgen.model.sensors import place_sensors
 from gridgen.model.singular import singular_joints
 from gridgen.model.soft import ContactModel
 from gridgen.model.spheres import place_spheres
@@ -113,18 +114,17 @@ def build_tree(
     springs = place_springs(description, bodies) if acts and options.joint_dynamics else ()
     description.warn(_not_acting(description, options, contact_model, springs))
     own = own_parameters(description, parts, bodies, chosen) | own_inputs(
-        constraints, contact_model, actuators, chosen
+        constraints, contact_model, actuators, springs, chosen
     )
     if not options.check_parameters and "params" not in own:
         raise OptionError(
             f"check_parameters is False, and {show(description.name)} takes no params: name links "
             "in parameters, or leave it out"
         )
-    is_changed = options.friction_width or "joint_friction" in own
-    if contact_model.acts and is_changed:
+    if contact_model.acts and options.friction_width:
         raise OptionError(
             "the dry friction of joints is a constraint of a robot with contacts: omit "
-            "friction_width, and joint_friction in parameters"
+            "friction_width"
         )
     if options.friction_width and not (options.joint_dynamics or "joint_friction" in own):
         raise OptionError(
@@ -168,6 +168,10 @@ def build_tree(
         contact_model=contact_model,
         actuators=actuators,
         springs=springs,
+        sensors=place_sensors(
+            *(description, options, bodies, parts.frames, actuators, (contact_model, constraints)),
+            own,
+        ),
         spheres=spheres,
         keyframes={
             name: _keyframe(one, bodies, (len(lower), len(effort)), actuators, options)

@@ -28,8 +28,7 @@ from gridgen.dynamics.rnea import (
 )
 from gridgen.dynamics.state import State
 from gridgen.functions.arrays import MOTION_NUMBERS
-from gridgen.functions.record import Algorithm
-from gridgen.functions.steps import MethodStep
+from gridgen.functions.record import Algorithm, MethodStep
 from gridgen.kernel import KernelKey, Shape
 from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.scalars import Scalar, Scalars

@@ -11,14 +11,17 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from gridgen.backends.cpu.backend import THREADS_VARIABLE
-from gridgen.commands.console import accept_any_alphabet, printing, say, warnings_as_lines
 from gridgen.commands.options import (
     BAD_INPUT,
     Parser,
+    accept_any_alphabet,
     add_force,
     add_options,
     add_urdf,
     options_of,
+    printing,
+    say,
+    warnings_as_lines,
 )
 from gridgen.emit.writer import check_file
 from gridgen.errors import GridGenError, OptionError
@@ -40,7 +43,7 @@ example:
   mpirun -n 3 python -m gridgen.papers robot.urdf trajectory.npz -o torques.npz
 
 trajectory.npz contains q, qd and qdd, (T, n) or (B, T, n); torques.npz contains tau. Every process
-reads both input files. See docs/pipeline.md.
+reads both input files. See docs/papers.md.
 """
 BLOCK = 256
 _FAILED = 1

@@ -23,8 +23,7 @@ from gridgen.dynamics.functions import FURTHER_STEPS
 from gridgen.dynamics.kinematics import each
 from gridgen.dynamics.state import Numbers, State
 from gridgen.functions.arrays import INERTIA_NUMBERS
-from gridgen.functions.record import Algorithm
-from gridgen.functions.steps import MethodStep
+from gridgen.functions.record import Algorithm, MethodStep
 from gridgen.kernel import KernelKey
 from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.scalars import Scalar

@@ -21,8 +21,8 @@ from gridgen.backends.cuda.failures import failures
 from gridgen.errors import DeviceError
 from gridgen.functions.types import Array, ArrayLike
 from gridgen.kernel import Kernel, KernelKey
-from gridgen.papers.calls import PaperCalls
 from gridgen.papers.halves import ACCELERATIONS, BIAS, INERTIAS
+from gridgen.papers.pipeline import PaperCalls
 from gridgen.papers.stream_task import StreamTask, task_of
 from gridgen.robot import Robot
 from gridgen.runtime.arrays.arguments import Call, checked_call, results_given

@@ -11,7 +11,7 @@ from gridgen.functions.arrays import MOTION_NUMBERS
 from gridgen.model.tree import KinematicTree
 from gridgen.papers.chains import BACKWARD, FORWARD, WRENCH_NUMBERS, frontier, stage
 from gridgen.papers.model import Chain, Machine, Pipeline, Split, splits
-from gridgen.schedules.thread.work import count_operations
+from gridgen.schedules.thread.plan import count_operations
 
 # Bisection steps of the search for the least work of the busiest stage.
 _HALVINGS = 50

@@ -1,8 +1,8 @@
 """Performance model of a pipeline of the two Newton-Euler chains (Iannello, Siciliano eq. 1 to 3).
 
-The forward chain computes motions from the base to the tips. The backward chain computes joint
-torques from the tips to the base. Each is a pipeline of its own processors: while the backward
-chain processes a sample, the forward chain processes the next one. docs/pipeline_model.md derives
+The forward chain computes motions from the root to the tips. The backward chain computes joint
+torques from the tips to the root. Each is a pipeline of its own processors: while the backward
+chain processes a sample, the forward chain processes the next one. docs/papers.md derives
 the model and compares it with the paper's tables.
 """
 

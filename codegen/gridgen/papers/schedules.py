@@ -80,8 +80,7 @@ HYBRID_ROW = PaperKernel(
 #: The kernels of ``PaperSchedule``.
 PAPER_ROWS = (SYNCHRONOUS_ROW, UNMERGED_ROW, HYBRID_ROW)
 
-# Operations per body, as ``gridgen.schedules.scan.work`` counts them: of each chain, and of each
-# round.
+# Operations per body, as the scan schedule counts them: of each chain, and of each round.
 _FORWARD, _FORWARD_ROUND = 121, 2 * 30 + 36
 _BACKWARD, _BACKWARD_ROUND = 1, 24 + 6 + 36
 # Clocks of an operation of a lane, and of a barrier.
@@ -166,9 +165,13 @@ class PipelineSchedule(PaperSchedule):
 
 def paper_work(plan: ScanPlan, row: ScanKernel) -> Work:
     """Return the work of a kernel of a paper, or of the scan schedule, per state or sample."""
-    from gridgen.schedules.scan.work import articulated_scans, masses, scan_work  # traces operators
+    from gridgen.schedules.scan.work import (  # traces operators
+        articulated_scans,
+        masses,
+        scan_work,
+    )
     from gridgen.schedules.team import operations as of
-    from gridgen.schedules.team.rounds import doublings, each, inward, outward
+    from gridgen.schedules.team.operations import doublings, each, inward, outward
 
     start = each(plan, of.PLACEMENT + 2 * of.JOINT_MOTION)
     if row.part == PIPELINE_ROW.part:  # a scan, with the placements doubled in both chains

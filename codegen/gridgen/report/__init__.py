@@ -19,7 +19,7 @@ from gridgen.naming import show_value
 from gridgen.progress import Progress, announced
 from gridgen.report.facts import gather
 from gridgen.report.page import render_page
-from gridgen.report.plots import plot_sparsity, plot_tree
+from gridgen.report.pictures import plot_sparsity, plot_tree
 from gridgen.robot import Robot
 from gridgen.runtime.module.description import Module
 from gridgen.schedules.thread.plan import Programs
@@ -66,7 +66,7 @@ class Report:
 
 
 class Drawings:
-    """Draws one robot; see ``gridgen.runtime.drawings``."""
+    """Draws one robot; see ``gridgen.runtime.exports``."""
 
     def __init__(
         self, tree: KinematicTree, module: Module, programs: Callable[[str], Programs]

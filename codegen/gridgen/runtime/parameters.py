@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from gridgen.errors import DtypeError, OptionError, ParameterError, ShapeError
 from gridgen.functions.arrays import (
-    ACTUATOR_INPUTS,
     BODY_PARAMETERS,
     CONSTRAINT_INPUTS,
     CONTACT_INPUTS,
@@ -222,7 +221,7 @@ class Parameters:
             return f"{self._robot} touches no height field: load it with one in contact="
         if name in CONTACT_INPUTS:
             return f"{self._robot} has no contacts: load it with ground= (--ground)"
-        if name in ACTUATOR_INPUTS:
+        if name == "ctrl":
             return f"{self._robot} has no actuators: load it with actuators= (--actuators)"
         wanted = "a link, or all," if name == "params" else name
         return (

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from gridgen.functions import FUNCTIONS
 from gridgen.kernel import Kernel, KernelKey, Work
 
 
@@ -34,6 +35,15 @@ class KernelSelection:
     jacobians: bool = False  #: whether to include the ``jvp`` by all inputs except gravity.
     integrators: Sequence[str] | None = None  #: of steps and rollouts; ``None`` for all.
     searches: Sequence[KernelKey] = ()  #: kernels of inverse kinematics.
+
+    def has(self, key: KernelKey) -> bool:
+        """Return whether the function of a kernel is requested, and its integrator."""
+        return key.function in self.functions and (
+            bool(key.step)
+            or self.integrators is None
+            or FUNCTIONS[key.function].method_word != "integrator"
+            or key.method in self.integrators
+        )
 
 
 class Schedule(Protocol):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from gridgen.errors import InternalError
 from gridgen.symbolic.expr import Expr
-from gridgen.symbolic.query import Query
+from gridgen.symbolic.memory import Query
 from gridgen.symbolic.trace import TraceScalars
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from gridgen.symbolic.query import Query
+from gridgen.symbolic.memory import Query
 from gridgen.symbolic.scalars import Iteration, ListScalars, Scalar, Scalars, Value
 
 

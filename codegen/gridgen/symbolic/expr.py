@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from gridgen.symbolic.memory import Entries, Memory, MemoryEntry, Record
-    from gridgen.symbolic.query import Query
+    from gridgen.symbolic.memory import Entries, Memory, MemoryEntry, Query, Record
 
 Number: TypeAlias = int | float
 Operand: TypeAlias = "Expr | int | float"

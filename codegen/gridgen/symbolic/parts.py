@@ -18,7 +18,6 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count, pairwise
 
-from gridgen.symbolic.fills import with_fills
 from gridgen.symbolic.printer import expression
 from gridgen.symbolic.program import (
     PARKED,
@@ -36,6 +35,30 @@ from gridgen.symbolic.program import (
     Store,
 )
 from gridgen.symbolic.steps import step_of
+
+
+def with_fills(block: Block) -> Block:
+    """Return a block with one ``Fill`` for each run of equal constants."""
+    statements: list[AnyStatement] = []
+    for statement in block.statements:
+        if not (isinstance(statement, Store) and statement.value.op == "const"):
+            statements.append(statement)
+            continue
+        array, index, value = statement.array, statement.index, statement.value
+        before = statements[-1] if statements else None
+        if isinstance(before, Fill) and (before.array, before.end) == (array, index):
+            if before.value is value:
+                statements[-1] = Fill(array, before.begin, index + 1, value)
+                continue
+        statements.append(Fill(array, index, index + 1, value))
+    return replace(
+        block, statements=[_unless_short(s) if isinstance(s, Fill) else s for s in statements]
+    )
+
+
+def _unless_short(fill: Fill) -> Store | Fill:
+    return fill if fill.end - fill.begin > 1 else Store(fill.array, fill.begin, fill.value)
+
 
 #: Instructions of the longest program that remains one function, and of the longest part otherwise.
 #: The speed of a long program is the same for parts of 250 to 8000, within 5 %. GCC's time per

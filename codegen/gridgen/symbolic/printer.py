@@ -17,6 +17,7 @@ from gridgen.symbolic.memory import (
     Leave,
     Line,
     MemoryEntry,
+    Query,
     Repeat,
     Walk,
     When,
@@ -34,7 +35,6 @@ from gridgen.symbolic.program import (
     Statement,
     Write,
 )
-from gridgen.symbolic.query import Query
 
 #: Variable for the angles of straight-line statements, which are reduced together.
 ANGLES = "angles"

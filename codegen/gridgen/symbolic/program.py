@@ -21,12 +21,12 @@ from gridgen.symbolic.memory import (
     Line,
     Memory,
     MemoryEntry,
+    Query,
     Record,
     Repeat,
     Walk,
     When,
 )
-from gridgen.symbolic.query import Query
 from gridgen.symbolic.trace import Loops, TraceScalars
 
 #: Instructions of the longest program with the names of bodies in its variables, and bodies of the

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from gridgen.symbolic.query import Query
+from gridgen.symbolic.memory import Query
 from gridgen.symbolic.scalars import FloatScalars, Scalar
 
 

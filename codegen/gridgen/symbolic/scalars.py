@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from gridgen.symbolic.query import Query
+from gridgen.symbolic.memory import Query
 
 Scalar = Any  # a float, a NumPy array with one entry per state, a graph node, a counter
 Value = TypeVar("Value")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gridgen.symbolic.expr import ARITHMETIC, Expr
+from gridgen.symbolic.memory import Query
 from gridgen.symbolic.program import (
     Asked,
     Block,
@@ -12,7 +13,6 @@ from gridgen.symbolic.program import (
     Statement,
     Store,
 )
-from gridgen.symbolic.query import Query
 
 
 def step_of(

@@ -16,11 +16,11 @@ from gridgen.symbolic.memory import (
     Line,
     Memory,
     MemoryEntry,
+    Query,
     Repeat,
     Walk,
     When,
 )
-from gridgen.symbolic.query import Query
 from gridgen.symbolic.scalars import Iteration, ListScalars, Scalar, Value, selected
 
 #: A mark in a program: where a loop or a branch begins or ends, or a statement of a team.

@@ -16,7 +16,7 @@ import platformdirs
 import pytest
 
 from gridgen import user_cache
-from gridgen.backends import cache, eviction, exclusion
+from gridgen.backends import cache, eviction
 from gridgen.backends.cache import BuildCache, cache_key, is_whole
 from gridgen.commands import main as cli
 from gridgen.cost.profile import DeviceIdentity, Profile, find_profile
@@ -109,7 +109,7 @@ def test_files_that_a_system_hides_in_an_entry_do_no_harm(tmp_path):
 @pytest.fixture
 def no_locks(monkeypatch):
     """A system without locks: several may build at once."""
-    monkeypatch.setattr(exclusion, "exclusively", lambda path: contextlib.nullcontext())
+    monkeypatch.setattr(cache, "exclusively", lambda path: contextlib.nullcontext())
 
 
 @pytest.mark.usefixtures("no_locks")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gridgen.backends.diagnostics import compile_error, numbered_lines
+from gridgen.backends.process import compile_error, numbered_lines
 
 FILES = {"toy.cuh": "one\ntwo\nthree\nfour\n", "toy.cu": "alpha\nbeta\n"}
 

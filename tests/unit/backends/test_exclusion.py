@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from gridgen.backends.exclusion import exclusively
+from gridgen.backends.cache import exclusively
 
 
 def test_a_lock_leaves_nothing_behind(tmp_path):

@@ -23,7 +23,7 @@ def test_what_a_program_says_is_returned():
 PROGRAM = """
 import os, signal, sys
 from gridgen.backends.process import run
-from gridgen.backends.side_by_side import side_by_side
+from gridgen.backends.process import side_by_side
 signal.signal(signal.SIGINT, signal.default_int_handler)  # shells let background jobs ignore it
 words = ["sh", "-c", f"sleep 1000 & echo $! > {sys.argv[1]}; wait"]
 if sys.argv[2] == "main":

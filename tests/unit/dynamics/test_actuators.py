@@ -39,7 +39,8 @@ LEG = """
         <joint name="hip" axis="0 1 0.1" ref="0.3" armature="0.02" actuatorfrcrange="-6 5"/>
         <geom type="capsule" fromto="0 0 0 0.1 0 -0.4" size="0.04" contype="0" conaffinity="0"/>
         <body pos="0.1 0 -0.4">
-          <joint name="knee" axis="0 1 0" damping="0.1" stiffness="2" springref="0.5"/>
+          <joint name="knee" axis="0 1 0" damping="0.1" stiffness="2" springref="0.5"
+                 frictionloss="{loss}"/>
           <geom type="capsule" fromto="0 0 0 0 0 -0.4" size="0.03" contype="0" conaffinity="0"/>
           <geom size="0.05" pos="0 0 -0.4"/>
           <body pos="0 0.1 -0.4">
@@ -66,11 +67,12 @@ COUNT = 12
 
 
 class Peer:
-    """The leg in random states."""
+    """The leg in random states; ``varies``: each state has numbers of its own for actuators."""
 
-    def __init__(self, integrator: str, *, touches: bool) -> None:
+    def __init__(self, integrator: str, *, touches: bool, varies: bool = False) -> None:
         self.mujoco = pytest.importorskip("mujoco")
-        text = LEG.format(integrator=integrator, height=-0.75 if touches else -9.0)
+        height, loss = (-0.75, 0.3) if touches else (-9.0, 0.0)
+        text = LEG.format(integrator=integrator, height=height, loss=loss)
         self.model = self.mujoco.MjModel.from_xml_string(text)
         self.options: dict[str, Any] = {"joint_dynamics": True, "actuators": True}
         if touches:
@@ -82,6 +84,14 @@ class Peer:
         self.x["ctrl"] = 1.2 * rng.normal(size=(COUNT, nu))
         self.x["gravity"] = np.array(self.model.opt.gravity)
         self.dt = self.model.opt.timestep
+        if varies:
+            self.options["parameters"] = ["actuator_gains", "gear", "stiffness"]
+            self.options["parameters"] += ["joint_friction"] * touches
+            for name, own in self.tree().parameters.items():
+                if name in self.options["parameters"]:
+                    numbers = np.asarray(own)
+                    self.x[name] = numbers * rng.uniform(0.5, 1.5, (COUNT, *numbers.shape))
+            self.x["gear"][:, 0] = 3.0  # MuJoCo's armature of the rail's motor depends on it
 
     def tree(self) -> KinematicTree:
         """Return gridgen's tree."""
@@ -89,10 +99,20 @@ class Peer:
 
     def each(self) -> Any:
         """Yield MuJoCo's data of each state."""
-        data = self.mujoco.MjData(self.model)
-        for q, qd, tau, ctrl in zip(*(self.x[n] for n in ("q", "qd", "tau", "ctrl")), strict=True):
-            self.mujoco.mj_resetData(self.model, data)
-            data.qpos[:], data.qvel[:], data.qfrc_applied[:], data.ctrl[:] = q, qd, tau, ctrl
+        model, x = self.model, self.x
+        data = self.mujoco.MjData(model)
+        for k in range(COUNT):
+            self.mujoco.mj_resetData(model, data)
+            data.qpos[:], data.qvel[:], data.qfrc_applied[:] = x["q"][k], x["qd"][k], x["tau"][k]
+            data.ctrl[:] = x["ctrl"][k]
+            if "gear" in x:
+                enabled = slice(0, 6)  # the group of the last is disabled
+                model.actuator_gainprm[enabled, :3] = x["actuator_gains"][k, enabled, :3]
+                model.actuator_biasprm[enabled, :3] = x["actuator_gains"][k, enabled, 3:]
+                model.actuator_gear[:, 0] = x["gear"][k]
+                model.jnt_stiffness.flat[[0, 2]] = x["stiffness"][k]
+            if "joint_friction" in x:
+                model.dof_frictionloss[2] = x["joint_friction"][k, 2]
             yield data
 
 
@@ -110,7 +130,7 @@ def test_torques_are_those_of_mujoco() -> None:
     [("implicit", "Euler"), ("implicit", "implicitfast"), ("rk4", "RK4")],
 )
 def test_steps_are_those_of_mujoco(integrator: str, option: str, touches: bool) -> None:
-    peer = Peer(option, touches=touches)
+    peer = Peer(option, touches=touches, varies=True)
     x = {**peer.x, "dt": np.full(COUNT, peer.dt)}
     q, qd = evaluate_reference(peer.tree(), f"step_{integrator}", x)
     for k, data in enumerate(peer.each()):
@@ -144,29 +164,29 @@ def test_a_rollout_follows_controls_as_mujoco() -> None:
 
 
 def test_products_are_those_of_differences() -> None:
-    peer, size = Peer("implicitfast", touches=False), 1e-6
+    peer, size = Peer("implicitfast", touches=False, varies=True), 1e-6
     robot = gridgen.load(peer.model, **peer.options, backend="cpu")
+    own_numbers = {name: peer.x[name] for name in peer.options["parameters"]}
     rng, x = np.random.default_rng(5), peer.x
     ctrl = x["ctrl"][:, None] + 0.3 * rng.normal(size=(COUNT, 5, peer.model.nu))
     tau = np.repeat(x["tau"][:, None], 5, axis=1)
     bars = rng.normal(size=(2, COUNT, 6, robot.nv))
     options: dict[str, Any] = {"integrator": "implicit", "gravity": x["gravity"]}
-    wrt = ("q0", "ctrl")
+    wrt = ("q0", "ctrl", *own_numbers)
+    given = {"q0": x["q"], "ctrl": ctrl, **own_numbers}
     found = robot.rollout_vjp(
-        x["q"], x["qd"], tau, peer.dt, (*bars,), ctrl=ctrl, wrt=wrt, **options
+        x["q"], x["qd"], tau, peer.dt, (*bars,), ctrl=ctrl, wrt=wrt, **own_numbers, **options
     )
     assert found[1].shape == ctrl.shape
 
-    def cost(q: np.ndarray, ctrl: np.ndarray) -> np.ndarray:
-        paths = robot.rollout(q, x["qd"], tau, peer.dt, ctrl=ctrl, **options)
+    def cost(q0: np.ndarray, **inputs: np.ndarray) -> np.ndarray:
+        paths = robot.rollout(q0, x["qd"], tau, peer.dt, **inputs, **options)
         return sum((bar * path).sum(axis=(1, 2)) for bar, path in zip(bars, paths, strict=True))
 
-    for place, start in enumerate((x["q"], ctrl)):
+    for place, (name, start) in enumerate(given.items()):
         move = rng.normal(size=start.shape)
-        ends = [[x["q"], ctrl] for _ in range(2)]
-        for end, sign in zip(ends, (1.0, -1.0), strict=True):
-            end[place] = start + sign * size * move
-        expected = (cost(*ends[0]) - cost(*ends[1])) / (2.0 * size)
+        ends = [cost(**{**given, name: start + sign * size * move}) for sign in (1.0, -1.0)]
+        expected = (ends[0] - ends[1]) / (2.0 * size)
         own = (found[place] * move).reshape(COUNT, -1).sum(axis=1)
         assert_allclose(own, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
     # A control beyond its range moves nothing.

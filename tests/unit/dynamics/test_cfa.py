@@ -12,7 +12,7 @@ from gridgen.dynamics.reference import evaluate_reference
 from gridgen.dynamics.rnea import inverse_dynamics
 from gridgen.dynamics.state import State
 from gridgen.errors import ModelError
-from gridgen.schedules.cfa.elimination import plan_elimination
+from gridgen.schedules.cfa.plan import plan_elimination
 from gridgen.symbolic.scalars import CountingScalars, FloatScalars
 from helpers.dynamics import state_at
 from helpers.robots import example_urdf, exhaustive, joint_text, link_text, robot_text

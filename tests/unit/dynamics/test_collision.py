@@ -26,8 +26,7 @@ from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import ModelError, OptionError, ShapeError
 from gridgen.functions.worlds import world
 from gridgen.model.tree import KinematicTree
-from gridgen.schedules.thread.plan import plan_lines
-from gridgen.schedules.thread.work import count_operations, is_longer
+from gridgen.schedules.thread.plan import count_operations, is_longer, plan_lines
 from helpers.dynamics import load_tree, robot_path
 from helpers.program_interpreter import run
 from helpers.robots import exhaustive_cases, needs, some, spread
@@ -372,8 +371,10 @@ def test_paths_are_free_where_all_of_their_points_are(robot: gridgen.Robot, coun
     every, means = states(tree_of("arm7", False), count)["world"], []
     for given in ((), (every[0], 0.01), (every, each), (None, -0.1), (None, 0.1)):
         wide = [x[:, None] if np.ndim(x) == k else x for x, k in zip(given, (2, 1), strict=False)]
-        expected = robot.collision_free(paths, *wide).min(axis=1)
-        assert_array_equal(robot.path_free(paths, *given), expected)
+        expected = robot.collision_free(paths, *wide).all(axis=1)
+        free = robot.path_free(paths, *given)
+        assert free.dtype == expected.dtype == bool
+        assert_array_equal(free, expected)
         means.append(expected.mean())
     assert min(means) < 0.3
     assert max(means) > 0.7
@@ -520,7 +521,7 @@ def test_robots_without_spheres_are_refused() -> None:
     with pytest.raises(ModelError, match="no pair of links may touch"):
         one.self_distance(np.zeros((2, 7)))
     assert one.self_collision_pairs == ()
-    assert_array_equal(one.collision_free(np.zeros((2, 7))), 1.0)
+    assert one.collision_free(np.zeros((2, 7))).all()
 
 
 # -- spheres and pairs ---------------------------------------------------------------------------
@@ -692,6 +693,7 @@ def test_gradients_in_pytorch(robot: gridgen.Robot) -> None:
     assert_array_equal(q.grad, expected)
     paths = q[:, None] + torch.linspace(0.0, 0.3, 600)[:, None]
     free = robot.path_free(paths, torch.tensor(x["world"]))
+    assert free.dtype == torch.bool
     assert_array_equal(free, robot.path_free(paths.detach().numpy(), x["world"]))
     soft = robot.soft_world_distance(q, torch.tensor(x["world"]), torch.tensor(x["temperature"]))
     (slope,) = torch.autograd.grad(soft.sum(), q)

@@ -1,11 +1,10 @@
-"""Regressors against Pinocchio's, and against what they are regressors of."""
+"""Regressors against what they are regressors of."""
 
 from __future__ import annotations
 
 from functools import partial
 
 import numpy as np
-import pinocchio
 import pytest
 
 from gridgen.check import random_states
@@ -30,7 +29,6 @@ from helpers.dynamics import (
 )
 from helpers.dynamics import random_states as robot_states
 from helpers.oracle import Oracle
-from helpers.robots import ALL_CASES, LARGE_ROBOTS, OWN_ROBOTS
 
 STATES = 4
 
@@ -42,40 +40,6 @@ def parameters(oracle: Oracle) -> np.ndarray:
     """Return the inertial parameters of the bodies as Pinocchio has them."""
     bodies = [oracle.model.inertias[joint] for joint in oracle.joints]
     return np.concatenate([body.toDynamicParameters() for body in bodies])
-
-
-def cases() -> list[object]:
-    """Return the main robots, large ones of others only when asked for."""
-    found = []
-    for case in ALL_CASES:
-        name, _ = case.values
-        large = name in LARGE_ROBOTS and name not in OWN_ROBOTS
-        marks = pytest.mark.exhaustive if large else case.marks
-        found.append(pytest.param(*case.values, id=case.id, marks=marks))
-    return found
-
-
-@pytest.mark.parametrize(("name", "floating"), cases())
-def test_regressors_are_those_of_pinocchio(name, floating):
-    tree = load_tree(name, floating)
-    oracle = Oracle(tree, robot_path(name))
-    model, data, V = oracle.model, oracle.data, oracle.spread
-    x = random_states(tree, STATES, np.random.default_rng(tree.nv))
-    gravity = np.array([1.3, -4.0, 7.1])
-    x["gravity"] = np.tile(gravity, (STATES, 1))
-    model.gravity.linear = gravity
-    expected = {"joint_torque": [], "kinetic_energy": [], "potential_energy": []}
-    for q, qd, qdd in zip(map(oracle.position, x["q"]), x["qd"], x["qdd"], strict=True):
-        v, a = V @ qd, V @ qdd
-        Y = pinocchio.computeJointTorqueRegressor(model, data, q, v, a).copy()
-        expected["joint_torque"].append(V.T @ Y.reshape(len(V), -1))  # a vector for one
-        kinetic = pinocchio.computeKineticEnergyRegressor(model, data, q, v)
-        expected["kinetic_energy"].append(kinetic.copy())
-        potential = pinocchio.computePotentialEnergyRegressor(model, data, q)
-        expected["potential_energy"].append(potential.copy())
-    for function, theirs in expected.items():
-        (ours,) = evaluate_reference(tree, f"{function}_regressor", x)
-        assert_close(ours, np.array(theirs), TOLERANCE, function)
 
 
 @pytest.mark.parametrize("floating", [False, True])

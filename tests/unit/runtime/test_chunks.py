@@ -46,13 +46,14 @@ def test_a_kernel_whose_workspace_is_shared_memory_is_launched_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("batch", "room", "states"), [(10, 1 << 20, 10), (5000, 1 << 12, 102), (5000, 100, 32)]
+    ("batch", "room", "filling", "states"),
+    [(10, 1 << 20, 32, 10), (5000, 1 << 12, 32, 96), (5000, 100, 32, 32), (5000, 100, 640, 640)],
 )
-def test_loops_keep_their_numbers_side_by_side(
-    monkeypatch: pytest.MonkeyPatch, batch: int, room: int, states: int
+def test_loops_have_adjacent_numbers_for_as_many_states_as_fit_or_fill_the_device(
+    monkeypatch: pytest.MonkeyPatch, batch: int, room: int, filling: int, states: int
 ) -> None:
     monkeypatch.setattr(compiled, "_SCRATCH_BYTES", room)
-    scratch = loop_room(10, batch, Q)
+    scratch = loop_room(10, batch, Q, filling)
     assert scratch.array is not None
     assert scratch.array.shape == (10, states)
     assert scratch[:2] == (states, (scratch.array.ctypes.data, 1, states))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +11,8 @@ import pytest
 
 import gridgen
 from gridgen.backends.cpu.backend import CpuBackend
+from gridgen.functions import FUNCTIONS
+from helpers.dynamics import robot_path
 
 COUNT = 200
 
@@ -319,3 +323,36 @@ def test_what_does_not_fit_into_memory_is_refused(
         robot.mass_matrix(np.zeros(2))
     monkeypatch.undo()
     assert robot.mass_matrix(np.zeros(2)).shape == (2, 2)
+
+
+# -- names ----------------------------------------------------------------------------------------
+
+
+def test_several_results_have_the_names_of_the_record(two_link: gridgen.Robot) -> None:
+    q, qd, u = states()
+    for _ in range(2):  # the second call is prepared
+        found = two_link.inverse_dynamics_gradient(q, qd, u)
+        dtau_dq, dtau_dqd = found
+        assert found.dtau_dq is dtau_dq
+        assert found.dtau_dqd is dtau_dqd
+    for again in (pickle.loads(pickle.dumps(found)), copy.deepcopy(found)):
+        assert again._fields == FUNCTIONS["inverse_dynamics_gradient"].results
+    bars = two_link.vjp("inverse_dynamics", u, q, qd, u, wrt=("q", "qd"))
+    assert bars._fields == ("q_bar", "qd_bar")
+    assert two_link.bind("step", q, qd, u, 0.01)()._fields == FUNCTIONS["step"].results
+    pair = two_link.jvp("inverse_dynamics", (u, u, u), q, qd, u)
+    assert pair.tangents is pair[1]
+    path = two_link.rollout(q, qd, np.zeros((3, 2)), 0.01, return_efforts=True)
+    assert path._fields == ("q_path", "qd_path", "tau_path")
+    parts = two_link.compute(("mass_matrix", "step"), q, qd, u, 0.01)
+    assert parts.step._fields == FUNCTIONS["step"].results
+    given = [array.copy() for array in found]
+    assert two_link.inverse_dynamics_gradient(q, qd, u, out=given) is given
+
+
+def test_kernels_have_the_results_of_their_functions() -> None:
+    robot = gridgen.load(robot_path("quadruped"), floating_base=True, parameters="all")
+    for kernel in robot.kernels.values():
+        row = FUNCTIONS.get(kernel.key.function)
+        if row and len(row.results) > 1 and not (kernel.key.products or kernel.key.step):
+            assert kernel.result_type._fields[: len(row.results)] == row.results

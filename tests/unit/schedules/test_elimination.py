@@ -8,7 +8,7 @@ from math import ceil, log2
 import numpy as np
 import pytest
 
-from gridgen.schedules.cfa.elimination import Elimination, plan_elimination
+from gridgen.schedules.cfa.plan import Elimination, plan_elimination
 from helpers.scan import tree_of
 
 

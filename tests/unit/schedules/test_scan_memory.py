@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gridgen.schedules.scan.kernels import SCAN_KERNELS
-from gridgen.schedules.team.memory import (
+from gridgen.schedules.team.plan import (
     array_numbers,
     array_starts,
     memory_numbers,

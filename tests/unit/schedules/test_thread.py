@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gridgen.schedules.thread import plan
-from gridgen.schedules.thread.plan import plan_programs
-from gridgen.schedules.thread.work import count_operations
+from gridgen.schedules.thread.plan import count_operations, plan_programs
 from helpers.scan import tree_of
 from numerics.robots import load_tree, urdf_path
 

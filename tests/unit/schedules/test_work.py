@@ -10,8 +10,8 @@ import pytest
 from gridgen.papers.schedules import paper_work
 from gridgen.schedules.cfa.plan import plan_cfa
 from gridgen.schedules.cfa.work import cfa_work
+from gridgen.schedules.team.operations import lanes_of
 from gridgen.schedules.team.plan import plan_scan
-from gridgen.schedules.team.rounds import lanes_of
 from helpers.scan import KERNELS, SCANS, tree_of
 
 NAMES = ("pendulum", "arm7", "gripper", "humanoid", "chain 33", "tree 50")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gridgen.check import random_states
-from gridgen.dynamics.arrays import array_size
+from gridgen.dynamics.computation import array_size
 from gridgen.dynamics.functions import computation_of
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import InternalError

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from gridgen.symbolic.fills import with_fills
-from gridgen.symbolic.parts import split_program
+from gridgen.symbolic.parts import split_program, with_fills
 from gridgen.symbolic.program import Fill, Program
 from gridgen.symbolic.trace import TraceScalars
 from helpers.program_interpreter import run, run_parts

@@ -11,7 +11,7 @@ from gridgen.check import random_states
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.functions.arrays import OPTIONAL_INPUTS
 from gridgen.model.tree import KinematicTree
-from gridgen.schedules.thread.work import is_longer
+from gridgen.schedules.thread.plan import is_longer
 from gridgen.symbolic.expr import Expr
 from gridgen.symbolic.program import Array, Program, SineCosine, Statement, Store, build_program
 from gridgen.symbolic.trace import TraceScalars

@@ -320,7 +320,7 @@ def _compiled(
             store = _zig_store(entry.parent, is_zig=bool(compiler.flags))
             result = _run((*words, "-o", f"{entry}/{name}"), store)
         if result is None or result.returncode != 0:
-            from gridgen.backends.diagnostics import compile_error
+            from gridgen.backends.process import compile_error
 
             raise compile_error(
                 robot=sources.robot,

@@ -13,8 +13,8 @@ from types import ModuleType
 from typing import Any
 
 from gridgen.backends.cache import BuildCache, cache_key
-from gridgen.backends.diagnostics import compile_error
 from gridgen.backends.interface import SCALARS, Sources, kernel_name, only
+from gridgen.backends.process import compile_error
 from gridgen.errors import CompileError, InternalError, OptionError, warn
 from gridgen.functions.types import Dtype
 from gridgen.naming import one_line

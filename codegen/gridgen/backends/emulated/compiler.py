@@ -9,9 +9,8 @@ from pathlib import Path
 
 from gridgen.backends.cache import BuildCache, cache_key
 from gridgen.backends.cpu.compiler import Compiler, host_entry
-from gridgen.backends.diagnostics import compile_error
 from gridgen.backends.interface import SCALARS, Sources, kernel_name, only
-from gridgen.backends.process import run
+from gridgen.backends.process import compile_error, run
 from gridgen.functions.types import Dtype
 from gridgen.template_root import static_text
 

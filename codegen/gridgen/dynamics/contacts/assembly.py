@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from gridgen.dynamics.constraints import Constraints, Held, Rows
@@ -21,6 +21,7 @@ from gridgen.symbolic.branches import Branches
 from gridgen.symbolic.rotations import at_least, rotation_vector
 from gridgen.symbolic.scalars import Scalar
 from gridgen.symbolic.spatial import (
+    Vector,
     add,
     apply,
     constants,
@@ -31,6 +32,27 @@ from gridgen.symbolic.spatial import (
     sub,
     transpose,
 )
+
+
+@dataclass(frozen=True)
+class Pressed:
+    """A point of a contact with its force, in the base.
+
+    Attributes:
+        contact:  the contact.
+        point:    where the force acts.
+        normal:   from the other shape to the solid.
+        pressure: force along the normal.
+        force:    on the solid; the opposite one acts on the other shape.
+        moment:   on the solid, likewise.
+    """
+
+    contact: Contact
+    point: Vector
+    normal: Vector
+    pressure: Scalar
+    force: Vector
+    moment: Vector
 
 
 class SoftConstraints:
@@ -62,6 +84,7 @@ class SoftConstraints:
         self.rows: list[Row | Block] = [*self._losses(), *self._limits()]
         self.rows += map(self._equality, range(len(tree.constraints)))
         self.points, self._shares, self.beyond = [], [], []  # type: ignore[var-annotated]
+        self._touches: list[tuple[Contact, Touch]] = []
         contacts = tree.contact_model.contacts
         kinds: dict[object, list[int]] = {}
         many: list[int] = []
@@ -130,16 +153,17 @@ class SoftConstraints:
 
     def _losses(self) -> list[Row]:
         """Return the rows of dry friction."""
-        rows = []
+        rows, given = [], self._state.given.get("losses")
         for body in self._robot.bodies:
-            if body.friction and not body.mimics:
+            if (given or body.friction) and not body.mimics:
                 spring = self._spring(softness_of(self._tree, body.joint).friction)
                 impedance = spring.impedance(self._scalars.constant(0.0))
                 for j in range(body.v_index, body.v_index + body.nv):
                     weight = self._scalars.constant(self._weights.velocities[j])
                     R = weight * ((1.0 - impedance) / impedance)
                     offset = spring.damping * self._qd[j]
-                    rows.append(Row((j,), (1.0,), offset, 1.0 / R, body.friction, R))
+                    loss = given[j] if given else self._scalars.constant(body.friction)
+                    rows.append(Row((j,), (1.0,), offset, 1.0 / R, loss, R))
         return rows
 
     def _spring(self, softness: Softness) -> Spring:
@@ -166,13 +190,16 @@ class SoftConstraints:
                 sign = scalars.select(nearer, *map(scalars.constant, (1.0, -1.0)))
                 found = [(sign, scalars.select(nearer, below, above))]
             for sign, distance in found:
+                distance = distance - scalars.constant(own.margin)
                 D, offset = self._acting(
                     own.limit,
-                    distance - scalars.constant(own.margin),
+                    distance,
                     sign * self._qd[body.v_index],
                     scalars.constant(self._weights.velocities[body.v_index]),
                 )
-                rows.append(Row((body.v_index,), (sign,), offset, D))
+                row = Row((body.v_index,), (sign,), offset, D, joint=body.joint)
+                row.distance = distance
+                rows.append(row)
         return rows
 
     def _limited_angle(self, body: Body, own: JointSoftness) -> Row:
@@ -183,13 +210,14 @@ class SoftConstraints:
         angle = scalars.sqrt(at_least(found.square, TINY, scalars))
         axis = scale(-1.0 / angle, turn)
         velocities = range(body.v_index, body.v_index + 3)
+        distance = scalars.constant(body.max_angle - own.margin) - angle
         D, offset = self._acting(
             own.limit,
-            scalars.constant(body.max_angle - own.margin) - angle,
+            distance,
             dot(axis, [self._qd[j] for j in velocities]),
             scalars.constant(self._weights.velocities[body.v_index]),
         )
-        return Row(velocities, axis, offset, D)
+        return Row(velocities, axis, offset, D, joint=body.joint, distance=distance)
 
     def _acting(
         self, softness: Softness, distance: Scalar, rate: Scalar, weight: Scalar
@@ -347,6 +375,7 @@ class SoftConstraints:
         offsets, cone = self.yielding(contact, inside, sliding, weight, rates)
         self.points.append(Point(rows, columns, axes, offsets, cone.D, cone, back, inside))
         self._shares.append(shares)
+        self._touches.append((contact, touch))
 
     def yielding(
         self,
@@ -382,6 +411,30 @@ class SoftConstraints:
         if contact.condim > 1:
             D = D * scalars.constant(0.5 * model.impratio) / (sliding * sliding)
         return offsets, Cone([D], friction, None)
+
+    def distances(self, number: int) -> list[Scalar]:
+        """Return how far the points of a contact are from acting, of those with rows."""
+        pairs = zip(self.points, self._shares, strict=True)
+        return [point.distance for point, own in pairs if own == number]
+
+    def pressed(self, forces: Sequence[Sequence[Scalar]]) -> Iterator[Pressed]:
+        """Yield the points of all contacts that have rows, with their forces in the base.
+
+        Args:
+            forces: of all rows.
+        """
+        own_forces = forces[len(forces) - len(self.points) :]
+        for (contact, touch), own in zip(self._touches, own_forces, strict=True):
+            pose = self._frame.pose(-1, touch.axes)
+            slides, turns = touch.rows(contact.condim)
+            force = moment = constants((0.0, 0.0, 0.0), self._scalars)
+            for axis, entry in zip(slides, own[:3], strict=False):
+                force = add(force, scale(entry, axis))
+            for axis, entry in zip(turns, own[3:], strict=True):
+                moment = add(moment, scale(entry, axis))
+            point, normal = apply(pose.R, touch.point), apply(pose.R, slides[0])
+            force, moment = apply(pose.R, force), apply(pose.R, moment)
+            yield Pressed(contact, add(pose.p, point), normal, own[0], force, moment)
 
     def in_base(self, forces: Sequence[Sequence[Scalar]], a: Numbers) -> list[Scalar]:
         """Return the forces on the points in the axes of the base.

@@ -31,9 +31,14 @@ _ROTATION = (1 / 12, 1 / 720, 1 / 30240, 1 / 1209600, 1 / 47900160, 691 / 130767
 
 
 def without_friction(state: State) -> State:
-    """Return a state of the robot without the dry friction of its joints."""
+    """Return a state of the robot without the dry friction of its joints.
+
+    The rows of friction find its input under the name ``losses``.
+    """
     bodies = tuple(replace(body, friction=0.0) for body in state.tree.bodies)
-    given = {name: values for name, values in state.given.items() if name != "joint_friction"}
+    given = {**state.given}
+    if losses := given.pop("joint_friction", None):
+        given["losses"] = losses
     return replace(state, tree=replace(state.tree, bodies=bodies), given=given)
 
 
@@ -80,6 +85,17 @@ def solution(state: State, tau: Numbers, *, in_loops: bool = True) -> Solution:
         given,
         partial(_solved, state, tau, given, in_loops=in_loops),
     )
+
+
+def solved_rows(state: State, tau: Numbers) -> Problem:
+    """Return the soft constraints with their forces; every point of a contact has rows."""
+    found = solution(state, tau)
+    if found.problem.sets is None:
+        return found.problem
+    free = without_friction(state)
+    problem = Problem(free, state.tree, all_motions(free), in_loops=False)
+    problem.forces, problem.stiffness = problem.responses(problem.residuals(found.a))
+    return problem
 
 
 def _solved(state: State, tau: Numbers, given: Sequence[Scalar], *, in_loops: bool) -> Solution:

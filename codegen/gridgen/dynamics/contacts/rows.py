@@ -24,14 +24,18 @@ class Row:
         D:        inverse regularizer; zero where the constraint does not act.
         loss:     most force of dry friction; ``None`` for a limit.
         R:        regularizer of dry friction.
+        joint:    name of the joint, of a limit.
+        distance: from a limit less its margin; the limit acts where it is negative.
     """
 
     velocities: Sequence[int]
     factors: Sequence[Scalar]
     offset: Scalar
     D: Scalar
-    loss: float | None = None
+    loss: Scalar | None = None
     R: float = 0.0
+    joint: str = ""
+    distance: Scalar = 0.0
 
     @property
     def offsets(self) -> list[Scalar]:
@@ -67,7 +71,7 @@ class Row:
         most = self.loss * self.R
         force, D = -(self.D * residual), self.D
         for test, bound in ((residual + most, self.loss), (most - residual, -self.loss)):
-            force = scalars.select(test, scalars.constant(bound), force)
+            force = scalars.select(test, bound, force)
             D = scalars.select(test, zero, D)
         return [force], [[D]]
 

@@ -1,4 +1,4 @@
-"""Height fields: the triangle below a point, found by a query (``symbolic/query.py``).
+"""Height fields: the triangle below a point, found by a query (``symbolic/memory.py``).
 
 A terrain is one array: numbers of rows and columns, x and y of the first point, spacings along x
 and y, then the heights by rows. The diagonal of a cell from its first point to the opposite one
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridgen.functions.arrays import TERRAIN_HEAD
-from gridgen.symbolic.query import Query
+from gridgen.symbolic.memory import Query
 from gridgen.symbolic.scalars import Scalar, Scalars
 from gridgen.symbolic.spatial import Vector, scale
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
 
-from gridgen.dynamics.arrays import array_shape
+from gridgen.dynamics.computation import array_shape
 from gridgen.functions import FUNCTIONS
 from gridgen.functions.arrays import ARRAYS, CONSTANT_IN_TIME, DEFAULTED
 from gridgen.kernel import Kernel

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import jax
 import numpy as np
+from jax import export
+from jax.interpreters import ad
 
 from gridgen.errors import DtypeError, OptionError
-from gridgen.frameworks.jax import derivatives  # noqa: F401  registers them
 from gridgen.frameworks.jax.operations import Operation
-from gridgen.frameworks.jax.primitive import call
+from gridgen.frameworks.jax.primitive import call, call_p
 from gridgen.functions.arrays import ARRAYS, DEFAULTED, closed
 from gridgen.functions.types import Array
-from gridgen.kernel import Kernel, Shape
+from gridgen.kernel import SEVERAL, Kernel, Shape
 from gridgen.runtime.arrays.arguments import leading_axes
 from gridgen.runtime.arrays.defaults import default
 from gridgen.runtime.arrays.layout import DTYPES, check_dtype, spread
@@ -48,8 +50,20 @@ def evaluate(module: Module, resolved: Resolved) -> Any:
         name: spread(array, closed(shapes[name], array.shape), lead, jax.numpy)
         for name, array in arrays.items()
     }
-    results = _computed(operation, arrays)
-    return results[0] if len(results) == 1 else tuple(results)
+    return kernel.answer(_computed(operation, arrays))
+
+
+def exportable(results: Any) -> Any:
+    """Return results, of a type that programs of ``jax.export`` can store."""
+    if isinstance(results, tuple):
+        _register(type(results))
+    return results
+
+
+@cache
+def _register(kind: Any) -> None:
+    name = ".".join(("gridgen", *kind._fields))
+    export.register_namedtuple_serialization(kind, serialized_name=name)
 
 
 def _computed(operation: Operation, arrays: Mapping[str, Any]) -> list[Any]:
@@ -133,3 +147,84 @@ def _hint(value: Any) -> str:
     """Return a hint where JAX does not support the type."""
     wide = DTYPES.get(value.dtype) == "float64" and not jax.config.jax_enable_x64
     return "; JAX has float64 with jax_enable_x64 only" if wide else ""
+
+
+def _pushed(
+    primals: Sequence[Any], tangents: Sequence[Any], *, operation: Operation
+) -> tuple[list[Any], list[Any]]:
+    """Return results and their tangents."""
+    if operation.key.is_fused:
+        return _pushed_parts(primals, tangents, operation)
+    known = dict(zip(operation.inputs, primals, strict=True))
+    changes = dict(zip(operation.inputs, tangents, strict=True))
+    results = call(operation, *primals)
+    wrt = [name for name in operation.differentiable if type(changes[name]) is not ad.Zero]
+    linear = [name for name in wrt if name in operation.linear]
+    others = [name for name in wrt if name not in operation.linear]
+    found: list[Any] = [None] * len(results)
+    if linear:  # the product of the tangents of its linear inputs
+        given = [
+            _change(changes[name], known[name]) if name in operation.linear else known[name]
+            for name in operation.inputs
+        ]
+        found = _summed(found, call(operation, *given))
+    if others:
+        push = operation.product("jvp", others)
+        known |= dict(zip(operation.outputs, results, strict=True))
+        given = [known[name] for name in push.inputs if name not in push.linear]
+        found = _summed(found, call(push, *given, *(changes[name] for name in others)))
+    zeros = [
+        ad.Zero.from_primal_value(result) if tangent is None else tangent
+        for result, tangent in zip(results, found, strict=True)
+    ]
+    return results, zeros
+
+
+def _pushed_parts(
+    primals: Sequence[Any], tangents: Sequence[Any], operation: Operation
+) -> tuple[list[Any], list[Any]]:
+    """Return the results of fused functions, and the tangents of each by itself."""
+    results = call(operation, *primals)
+    known = dict(zip(operation.inputs, zip(primals, tangents, strict=True), strict=True))
+    found: list[Any] = []
+    for part in operation.parts:
+        given = zip(*(known[name] for name in part.inputs), strict=True)
+        found += _pushed(*given, operation=part)[1]
+    if operation.key.function != SEVERAL:  # one function for a list of links, in one array
+        (result,), (shape,) = results, operation.outputs.values()
+        axis = result.ndim - len(shape)
+        each = result.take(0, axis)
+        found = [jax.numpy.stack([_change(tangent, each) for tangent in found], axis)]
+    return results, found
+
+
+def _change(tangent: Any, like: Any) -> Any:
+    return jax.numpy.zeros_like(like) if type(tangent) is ad.Zero else tangent
+
+
+def _summed(found: Sequence[Any], more: Sequence[Any]) -> list[Any]:
+    return [b if a is None else a + b for a, b in zip(found, more, strict=True)]
+
+
+def _transposed(cotangents: Sequence[Any], *operands: Any, operation: Operation) -> list[Any]:
+    """Return the cotangents of a product's linear inputs."""
+    known = dict(zip(operation.inputs, operands, strict=True))
+    wanted = [name for name in operation.linear if ad.is_undefined_primal(known[name])]
+    bars = [
+        jax.numpy.zeros(bar.aval.shape, bar.aval.dtype) if type(bar) is ad.Zero else bar
+        for bar in cotangents
+    ]
+    other = operation.transpose
+    given = [known[name] for name in other.inputs if name not in other.linear]
+    by_name = dict(zip(operation.linear, call(other, *given, *bars), strict=True))
+    found = {name: _of_shape(by_name[name], known[name].aval.shape) for name in wanted}
+    return [found.get(name) for name in operation.inputs]
+
+
+def _of_shape(bar: Any, shape: tuple[int, ...]) -> Any:
+    """Return a cotangent with its operand's shape: the sum over states for a shared operand."""
+    return bar if bar.shape == shape else bar.sum(axis=tuple(range(bar.ndim - len(shape))))
+
+
+ad.primitive_jvps[call_p] = _pushed
+ad.primitive_transposes[call_p] = _transposed

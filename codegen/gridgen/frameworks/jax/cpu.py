@@ -18,8 +18,13 @@ from gridgen.backends.cpu.backend import MIN_SHARE, CpuBackend, thread_count
 from gridgen.backends.cpu.direct import keep
 from gridgen.backends.cpu.units import BLOCK
 from gridgen.errors import DeviceError
-from gridgen.frameworks.jax.handler import MAX_ARRAYS, Request, Target, compiled_handler
-from gridgen.frameworks.jax.operations import Operation
+from gridgen.frameworks.jax.operations import (
+    MAX_ARRAYS,
+    Operation,
+    Request,
+    Target,
+    compiled_handler,
+)
 from gridgen.functions.arrays import configurations
 from gridgen.functions.types import Dtype
 from gridgen.runtime.configurations import NORM_TOLERANCE
@@ -159,4 +164,4 @@ def _room(operation: Operation) -> int:
 
 
 #: The handler for kernels on a CPU.
-TARGET = Target(_NAME, _attributes, _room)
+TARGET = Target(_NAME, _attributes, _room, lambda room, states, itemsize: states)

@@ -11,6 +11,7 @@ import functools
 import hashlib
 from array import array
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -21,9 +22,10 @@ from gridgen.backends.cpu.direct import as_arguments, keep
 from gridgen.backends.cuda.backend import architecture
 from gridgen.backends.cuda.compiler import CompiledKernel, compile_kernel, supported_capabilities
 from gridgen.backends.interface import Rows, launch_of, optin_shared_bytes
+from gridgen.cost.devices import device_of
 from gridgen.errors import DeviceError
-from gridgen.frameworks.jax.handler import Request, Target, compiled_handler
-from gridgen.frameworks.jax.operations import Operation
+from gridgen.frameworks.jax.operations import Operation, Request, Target, compiled_handler
+from gridgen.runtime.calls.compiled import launched_states
 
 _NAME, _UNIT = "gridgen_cuda", "gridgen_xla_cuda.cpp"
 _DRIVERS = ("libcuda.so.1", "nvcuda.dll")
@@ -62,15 +64,18 @@ def _attributes(request: Request) -> dict[str, Any]:
     """Return the handler's attributes for a call."""
     record, states = request.operation.kernel, request.states
     sources = request.operation.module.sources(record)
-    # Scratch numbers of neighboring states are adjacent.
-    strides = [*request.strides, *((1, states) if request.room else ())]
+    # Scratch numbers of neighboring states of a launch are adjacent.
+    strides = [*request.strides, *((1, request.launched) if request.room else ())]
     has_rows = True in sources.forms(record.name)
     are_rows = has_rows and _are_rows(sources.rows[record.name], request.strides)
     kernel, arch = (sources, record.name, request.dtype), _architecture()
     compiled = compile_kernel(*kernel, arch, BuildCache(), rows=are_rows)
     launch = launch_of(*kernel, rows=are_rows, arch=arch)
     placed = launch.of(states)
-    words = states, placed.blocks(states), placed.threads_per_block, placed.shared_bytes
+    words = (
+        *(states, request.launched, placed.states_per_block),
+        *(placed.threads_per_block, placed.shared_bytes),
+    )
     return {
         "kernel": np.int64(_number(compiled, optin_shared_bytes(launch))),
         "launch": np.array(words, np.int64),
@@ -82,6 +87,11 @@ def _room(operation: Operation) -> int:
     """Return the scratch numbers per state of a kernel's loops."""
     record = operation.kernel
     return operation.module.sources(record).room.get(record.name, 0)
+
+
+def _launched(room: int, states: int, itemsize: int) -> int:
+    """Return the states of a launch of a kernel with loops."""
+    return launched_states(room, states, itemsize, _filling())
 
 
 def _are_rows(rows: Rows, strides: Sequence[int]) -> bool:
@@ -118,6 +128,14 @@ def _architecture() -> str:
 
 
 @functools.cache
+def _filling() -> int:
+    """Return the threads that fill JAX's first GPU."""
+    like = device_of(_architecture())
+    sms: int = getattr(jax.devices("cuda")[0], "core_count", like.sms)
+    return replace(like, sms=sms).filling
+
+
+@functools.cache
 def _driver() -> ctypes.Array[ctypes.c_void_p]:
     """Return the addresses of the driver's functions."""
     for name in _DRIVERS:
@@ -139,4 +157,4 @@ def _handler() -> ctypes.CDLL:
 
 
 #: The handler for kernels on a GPU.
-TARGET = Target(_NAME, _attributes, _room)
+TARGET = Target(_NAME, _attributes, _room, _launched)

@@ -1,16 +1,26 @@
-"""Operations of the primitive: a kernel of a robot, or a product with its derivative."""
+"""Operations of the primitive: kernels of a robot, products with derivatives; XLA's handler."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
 
+import jax
+
+from gridgen.backends import Sources
+from gridgen.backends.cache import BuildCache
+from gridgen.backends.cpu.compiler import shared_library
+from gridgen.backends.cpu.units import FLAGS
 from gridgen.errors import ModelError
 from gridgen.functions import FUNCTIONS
 from gridgen.functions.arrays import ARRAYS, cotangent, tangent
+from gridgen.functions.types import Dtype
 from gridgen.kernel import Kernel, KernelKey, Shape
 from gridgen.runtime.module.description import Module
+from gridgen.template_root import static_text
 
 # Derivatives end with products of products.
 _MAX_PRODUCTS = 2
@@ -139,3 +149,41 @@ class Operation:
     def product(self, kind: str, wrt: Iterable[str]) -> Operation:
         """Return a product with its derivative with respect to some operands."""
         return Operation(self.module, self.key.product(kind, wrt))
+
+
+#: Maximum number of a call's arrays.
+MAX_ARRAYS = 48
+
+_HEADER, _INTERFACE = "gridgen_xla.h", "xla_ffi_c_api.h"
+
+
+@dataclass(frozen=True)
+class Request:
+    """A call of a program of XLA."""
+
+    operation: Operation  #: operation of its kernel.
+    dtype: Dtype  #: type of all arrays.
+    states: int  #: number of states.
+    strides: tuple[int, ...]  #: strides of states and of components, for each array, inputs first.
+    room: int  #: scratch numbers per state, in the kernel's last array.
+    launched: int  #: most states of a launch.
+
+
+class Target(NamedTuple):
+    """The handler of one platform."""
+
+    name: str  #: name of the handler in XLA.
+    #: compiles a kernel, and returns the handler's attributes for a call.
+    attributes: Callable[[Request], dict[str, Any]]
+    room: Callable[[Operation], int]  #: returns a kernel's scratch numbers per state.
+    #: returns the most states of a launch: of these numbers, the states, and bytes of a number.
+    launched: Callable[[int, int, int], int]
+
+
+def compiled_handler(unit: str) -> Path:
+    """Return the library compiled from one file of ``templates/static``."""
+    interface = Path(jax.ffi.include_dir(), "xla", "ffi", "api", "c_api.h")
+    files = {_HEADER: static_text(_HEADER), _INTERFACE: interface.read_text(encoding="utf-8")}
+    return shared_library(
+        Sources("gridgen", files), "the handler for XLA", static_text(unit), FLAGS, BuildCache()
+    )

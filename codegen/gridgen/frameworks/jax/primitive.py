@@ -16,8 +16,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir
 
 from gridgen.frameworks.jax import cpu, cuda
-from gridgen.frameworks.jax.handler import Request, Target
-from gridgen.frameworks.jax.operations import Operation
+from gridgen.frameworks.jax.operations import Operation, Request, Target
 from gridgen.functions.arrays import closed
 from gridgen.kernel import Shape
 
@@ -147,9 +146,9 @@ def _lowered(*operands: Any, operation: Operation, target: Target) -> list[Any]:
             known[name] if name in known else jax.numpy.zeros(shape, dtype)
             for name, shape in kernel.inputs.items()
         ]
-        request = _request(operation, given, lead, target.room(operation))
+        request = _request(operation, given, lead, target)
         if request.room:
-            results.append(jax.ShapeDtypeStruct((request.room, request.states), dtype))
+            results.append(jax.ShapeDtypeStruct((request.room, request.launched), dtype))
         found = jax.ffi.ffi_call(target.name, results)(*given, **target.attributes(request))
     else:
         found = [jax.numpy.zeros(result.shape, dtype) for result in results]
@@ -157,7 +156,7 @@ def _lowered(*operands: Any, operation: Operation, target: Target) -> list[Any]:
     return [by_name[name] for name in operation.outputs]
 
 
-def _request(operation: Operation, given: Sequence[Any], lead: Shape, room: int) -> Request:
+def _request(operation: Operation, given: Sequence[Any], lead: Shape, target: Target) -> Request:
     """Return the request for a target; arrays are in C order."""
     kernel = operation.kernel
     strides: list[int] = []
@@ -166,7 +165,9 @@ def _request(operation: Operation, given: Sequence[Any], lead: Shape, room: int)
         strides += (0 if x.shape == shape and lead else math.prod(shape), 1)
     for shape in kernel.outputs.values():
         strides += (math.prod(shape), 1)
-    return Request(operation, given[0].dtype.name, math.prod(lead), tuple(strides), room)
+    room, states, dtype = target.room(operation), math.prod(lead), given[0].dtype
+    launched = target.launched(room, states, dtype.itemsize) if room else states
+    return Request(operation, dtype.name, states, tuple(strides), room, launched)
 
 
 def _second_pushforward(operands: Sequence[Any], operation: Operation) -> list[Any]:

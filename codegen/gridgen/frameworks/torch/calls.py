@@ -23,9 +23,8 @@ from gridgen.frameworks.torch.rollouts import rolled_out
 from gridgen.frameworks.torch.search import search as search
 from gridgen.functions.arrays import ARRAYS
 from gridgen.functions.calls import Request
-from gridgen.kernel import KernelKey
+from gridgen.kernel import KernelKey, result_type
 from gridgen.naming import one_line
-from gridgen.runtime.calls.resolved import kind_of
 from gridgen.runtime.calls.resolver import listed_frames
 
 # A ``gridgen.Robot``; frameworks cannot import it.
@@ -88,7 +87,9 @@ def compute(
         arguments = tuple(given[name] for name in row.arguments)
         choices = "auto", method, frame, reference
         results.append(call(robot, Request(function, arguments, None, own, *choices)))
-    kind = namedtuple("Results", labels) if torch.compiler.is_compiling() else kind_of(labels)
+    kind = (
+        result_type(labels) if not torch.compiler.is_compiling() else namedtuple("Results", labels)
+    )
     return kind(*results)
 
 
@@ -113,7 +114,8 @@ def _fused(
 
 def _operated(function: str, given: Mapping[str, Tensor], words: Words) -> Any:
     operator = OPERATORS[function]
-    return operator.call(*(given.get(name) for name in operator.tensors), *words)
+    found = operator.call(*(given.get(name) for name in operator.tensors), words.text)
+    return operator.result_type(*found) if isinstance(found, tuple) else found
 
 
 def _of_frames(

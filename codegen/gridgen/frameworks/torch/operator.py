@@ -21,7 +21,7 @@ from gridgen.functions import Function
 from gridgen.functions.arrays import ARRAYS, FEEDBACK, OPTIONAL_INPUTS
 from gridgen.functions.calls import RolloutSettings
 from gridgen.kernel import Kernel
-from gridgen.runtime.module.registry import robot_of
+from gridgen.runtime.module.description import robot_of
 
 # Tensors that autograd itself maps over an axis: ``is_grads_batched``.
 _BATCHED_BY_AUTOGRAD = "Batched"
@@ -31,6 +31,7 @@ Tensor = Any
 Tensors = dict[str, Any]
 # Element types of ``torch.autocast``.
 _LOWER = (torch.float16, torch.bfloat16)
+_BETWEEN = "\x1f"
 #: Selections of inputs, of a product and of the product that it differentiates.
 Further = tuple[Sequence[str], ...]
 
@@ -45,6 +46,11 @@ class Words(NamedTuple):
     reference: str = ""  #: the axes of the result, or empty.
     backend: str = ""  #: the backend; empty for the robot's.
     settings: str = ""  #: options of a rollout: see ``course_of``.
+
+    @property
+    def text(self) -> str:
+        """All in one string, because PyTorch allows 64 arguments; XML has no such character."""
+        return _BETWEEN.join(self)
 
 
 class Asked(NamedTuple):
@@ -94,8 +100,7 @@ class Operator(ABC):
         self.name, self.row, self._returns = name, row, returns
         self.inputs, self.tensors = tuple(inputs), (*inputs, *known)
         declared = [f"Tensor{'' if one in row.arguments else '?'} {one}" for one in self.tensors]
-        declared += [f"str {word}" for word in Words._fields]
-        declared += [f"str[] {one}" for one in further]
+        declared += ["str words", *(f"str[] {one}" for one in further)]
         LIBRARY.define(f"{name}({', '.join(declared)}) -> {returns}")
         LIBRARY.impl(name, self._evaluated, "CompositeExplicitAutograd")
         LIBRARY.impl(name, self._differentiable, "Autograd", with_keyset=True)
@@ -136,8 +141,7 @@ class Operator(ABC):
             for name, tensor in zip(self.tensors, arguments, strict=False)
             if tensor is not None
         }
-        words = Words(*arguments[count : count + len(Words._fields)])
-        return given, words, tuple(arguments[count + len(Words._fields) :])
+        return given, Words(*arguments[count].split(_BETWEEN)), tuple(arguments[count + 1 :])
 
     def asked(self, given: dict[str, Tensor], words: Words) -> Asked:
         """Return a call with validated arrays; their numbers are not validated."""
@@ -213,7 +217,7 @@ class Operator(ABC):
 
         def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
             _, ctx.rest, *tensors = inputs
-            ctx.robot = robot_of(ctx.rest[0])  # lives as long as the graph
+            ctx.robot = robot_of(ctx.rest[0].split(_BETWEEN)[0])  # lives as long as the graph
             ctx.set_materialize_grads(False)
             kept = output if self.keeps_results else ()
             ctx.save_for_backward(*tensors, *kept)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import torch
@@ -17,6 +17,7 @@ import torch
 from gridgen.errors import OptionError
 from gridgen.frameworks.torch.batches import Shape, arrays_of
 from gridgen.frameworks.torch.operator import (
+    NAMESPACE,
     Asked,
     Further,
     Operator,
@@ -29,6 +30,7 @@ from gridgen.frameworks.torch.operator import (
 from gridgen.functions import FUNCTIONS, GENERATED, Function
 from gridgen.functions.arrays import FEEDBACK, cotangent, tangent
 from gridgen.functions.calls import Request
+from gridgen.kernel import result_type
 
 # Products of products are the last.
 _MAX = 2
@@ -106,6 +108,7 @@ class Evaluation(Derivable):
         inputs = (*arrays_of(row), *followed)
         self.arrays = {name: name for name in (*inputs, *row.results)}
         self.possible, self.keeps_results = row.results, row.name in _READ_AGAIN
+        self.result_type: Any = exported_type(row.results) if len(row.results) > 1 else None
         returns = ", ".join("Tensor" for _ in row.results)
         super().__init__(
             row.name, row, inputs, (), returns if len(row.results) == 1 else f"({returns})", ()
@@ -169,7 +172,7 @@ class Product(Derivable):
         if saved.results:
             tensors |= dict(zip(map(_known, self.row.results), saved.results, strict=True))
         found: Sequence[Tensor] = self.call(
-            *map(tensors.get, self.tensors), *saved.words, *saved.further, wrt
+            *map(tensors.get, self.tensors), saved.words.text, *saved.further, wrt
         )
         return found
 
@@ -221,6 +224,14 @@ class Product(Derivable):
         array = self.arrays[name]
         own = dict(zip(self.row.results, asked.kernel.outputs, strict=True)).get(array, array)
         return own + name.removeprefix(array)
+
+
+@cache
+def exported_type(names: tuple[str, ...]) -> Any:
+    """Return the type of several results, with a name by which exported programs store it."""
+    kind, name = result_type(names), ".".join((NAMESPACE, *names))
+    torch.utils._pytree._register_namedtuple(kind, serialized_type_name=name)
+    return kind
 
 
 def _known(result: str) -> str:

@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from torch.autograd import forward_ad
 
-from gridgen.frameworks.steps import Operations, rolled_by_steps
+from gridgen.frameworks.steps import PATHS_AND_EFFORTS, Operations, rolled_by_steps
 from gridgen.frameworks.torch.operator import Words
-from gridgen.frameworks.torch.operators import OPERATORS
+from gridgen.frameworks.torch.operators import OPERATORS, exported_type
 from gridgen.functions.arrays import TIME_FIRST, closed, extents_of, shape_of
 from gridgen.functions.calls import RolloutSettings
 from gridgen.runtime.arrays.times import (
@@ -24,6 +24,7 @@ from gridgen.runtime.arrays.times import (
     stored_steps,
 )
 
+exported_type(PATHS_AND_EFFORTS._fields)
 # A ``gridgen.Robot``; frameworks cannot import it.
 Robot = Any
 Tensor = Any
@@ -75,7 +76,9 @@ def rolled_out(
             tensor = tensor.expand(*head, *shape)
         tensors[name] = tensor
     operator = OPERATORS["rollout"]
-    paths: tuple[Tensor, Tensor] = operator.call(*map(tensors.get, operator.tensors), *words)
+    paths: tuple[Tensor, Tensor] = operator.result_type(
+        *operator.call(*map(tensors.get, operator.tensors), words.text)
+    )
     return paths
 
 

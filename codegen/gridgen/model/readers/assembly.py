@@ -27,6 +27,8 @@ class Assembly:
         springs: stiffness and coordinates without force of joints.
         mocap: links that the simulator moves relative to the root.
         keyframes: states by name.
+        sensors: in the form of the option.
+        qpos0: positions of joints to which sensors refer.
     """
 
     source: str
@@ -39,6 +41,8 @@ class Assembly:
     springs: dict[str, tuple[float, tuple[float, ...]]] = field(default_factory=dict)
     mocap: Sequence[str] = ()
     keyframes: dict[str, KeyValues] = field(default_factory=dict)
+    sensors: Sequence[Mapping[str, Any]] = ()
+    qpos0: dict[str, tuple[float, ...]] = field(default_factory=dict)
     _taken: set[tuple[str, str]] = field(default_factory=set)
 
     def name(self, kind: str, name: str) -> str:
@@ -62,6 +66,7 @@ class Assembly:
         self._check_finite()
         soft: tuple[Any, ...] = () if self.contact_model == NO_CONTACTS else (self.contact_model,)
         soft += tuple(one for one in (self.actuators, self.springs, self.keyframes) if one)
+        soft += tuple(one for one in (self.sensors, self.qpos0) if one)
         text = repr((name, links, joints, held, "in order", *soft)).encode("utf-8", "replace")
         digest = hashlib.sha256(text).hexdigest()
         description = RobotDescription(
@@ -77,6 +82,8 @@ class Assembly:
             springs=self.springs,
             mocap=tuple(self.mocap),
             keyframes=self.keyframes,
+            sensors=tuple(self.sensors),
+            qpos0=self.qpos0,
         )
         validate(description)
         description.warn(self.oddities)

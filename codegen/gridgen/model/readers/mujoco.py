@@ -40,7 +40,6 @@ from gridgen.model.pose import (
 from gridgen.model.readers.assembly import Assembly
 from gridgen.model.readers.document import Document
 from gridgen.model.readers.limited import run_limited
-from gridgen.model.readers.mujoco_actuators import JOINT, JOINT_IN_PARENT, read_actuators
 from gridgen.model.readers.mujoco_contacts import (
     MESH,
     is_disabled,
@@ -50,7 +49,8 @@ from gridgen.model.readers.mujoco_contacts import (
     solref_of,
     uncovered,
 )
-from gridgen.model.readers.mujoco_fields import used
+from gridgen.model.readers.mujoco_fields import JOINT, JOINT_IN_PARENT, read_actuators, used
+from gridgen.model.readers.mujoco_sensors import read_sensors
 from gridgen.model.readers.optional import library, require
 from gridgen.model.validation import check_body_count
 from gridgen.naming import show
@@ -203,6 +203,9 @@ class _Reader:
         )
         self.made.actuators = [*read_actuators(self.model, self.mujoco, self.joint_of)]
         self.keyframes()
+        self.made.sensors = [*read_sensors(self.model, self.mujoco, self.link_of, self.joint_of)]
+        if any("_signs" in one for one in self.made.sensors):
+            self.made.qpos0 = self.positions(self.model.qpos0)
         if not self.is_disabled("EQUALITY", "CONSTRAINT"):
             for index in range(self.model.neq):
                 self.equality(index)
@@ -398,18 +401,14 @@ class _Reader:
         """Add the keyframes; one without a name is ``key2``, with its index in the file."""
         model = self.model
         for key in range(model.nkey):
-            positions, velocities = {}, {}
+            positions, velocities = self.positions(model.key_qpos[key]), {}
             for joint, name in self.joint_of.items():
                 kind = int(model.jnt_type[joint])
-                nq, nv = {FREE: (7, 6), BALL: (4, 3)}.get(kind, (1, 1))
-                q = model.key_qpos[key, model.jnt_qposadr[joint] :][:nq].tolist()
-                v = model.key_qvel[key, model.jnt_dofadr[joint] :][:nv]
-                if kind in (FREE, BALL):
-                    q = [*q[:-4], *q[-3:], q[-4]]
+                v = model.key_qvel[key, model.jnt_dofadr[joint] :][: VELOCITIES.get(kind, 1)]
                 if kind == FREE:
-                    R = np.array(from_quaternion(*q[3:]))
+                    R = np.array(from_quaternion(*positions[name][3:]))
                     v = np.concatenate([R.T @ v[:3], v[3:]])
-                positions[name], velocities[name] = tuple(q), tuple(v.tolist())
+                velocities[name] = tuple(v.tolist())
             controls = {
                 str(one["name"]): float(model.key_ctrl[key, index])
                 for index, one in enumerate(self.made.actuators)
@@ -417,6 +416,16 @@ class _Reader:
             }
             name = model.key(key).name or f"key{key}"
             self.made.keyframes[name] = KeyValues(positions, velocities, controls)
+
+    def positions(self, qpos: Any) -> dict[str, tuple[float, ...]]:
+        """Return the positions of joints in gridgen's coordinates, by name."""
+        model, found = self.model, {}
+        for joint, name in self.joint_of.items():
+            kind = int(model.jnt_type[joint])
+            nq = {FREE: 7, BALL: 4}.get(kind, 1)
+            q = qpos[model.jnt_qposadr[joint] :][:nq].tolist()
+            found[name] = (*q[:-4], *q[-3:], q[-4]) if nq > 1 else tuple(q)
+        return found
 
     def equality(self, index: int) -> None:
         """Add an equality constraint, or record that it is ignored."""

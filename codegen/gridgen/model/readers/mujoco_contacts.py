@@ -232,13 +232,30 @@ def _ground(model: Any, geom: int) -> Plane | HeightField:
     return Plane(normal, sum(a * b for a, b in zip(normal, at.translation, strict=True)))
 
 
+def _contact_name(model: Any, first: int, second: int) -> str:
+    """Return the name of the contact of two geoms, a plane or height field first."""
+    is_ground = model.geom_type[first] in (PLANE, FIELD)
+    return _name(model, second) if is_ground else _name(model, first, second)
+
+
+def contact_between(model: Any, mujoco: Any, geoms: tuple[int, int]) -> str | None:
+    """Return the name of the contact of two geoms; ``None`` if no or another one has it."""
+    pairs = [*_pairs(model, mujoco)]
+    names = [_contact_name(model, a, b) for a, b, _ in pairs]
+    for (a, b, pair), name in zip(pairs, names, strict=True):
+        if {a, b} == {*geoms}:
+            is_plain = names.count(name) == 1 and _gap(model, a, b, pair) is None
+            return name if is_plain else None
+    return None
+
+
 def _contact(
     model: Any, mujoco: Any, links: Mapping[int, str], first: int, second: int, pair: int
 ) -> Contact:
     """Return the contact of two geoms, a fixed plane or height field first."""
     is_ground = model.geom_type[first] in (PLANE, FIELD)
     contact = Contact(
-        _name(model, second) if is_ground else _name(model, first, second),
+        _contact_name(model, first, second),
         _solid(model, links, second),
         _ground(model, first) if is_ground else _solid(model, links, first),
     )

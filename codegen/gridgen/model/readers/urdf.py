@@ -49,10 +49,10 @@ from gridgen.model.readers.document import (
     TEXT_SOURCE,
     Document,
     Source,
+    Values,
     check_is_urdf,
     open_document,
 )
-from gridgen.model.readers.values import Values
 from gridgen.model.readers.vocabulary import (
     FIXED_JOINT,
     READ,

@@ -25,11 +25,11 @@ from gridgen.functions.worlds import check_length
 from gridgen.kernel import Kernel, Shape
 from gridgen.naming import show_value
 from gridgen.runtime.arrays.defaults import default, number
-from gridgen.runtime.arrays.ends import SharedNumbers
 from gridgen.runtime.arrays.layout import check_dtype, check_like, result_arrays, spread
 from gridgen.runtime.arrays.libraries import adopt, empty, has_own_stream, namespace, restored
 from gridgen.runtime.arrays.staging import Operand, apart, numbers_of, operand
 from gridgen.runtime.arrays.times import (
+    SharedNumbers,
     followed_in,
     in_time,
     rollout_words,
@@ -108,8 +108,9 @@ class Call(NamedTuple):
         if self.out is not None:
             return self.out
         pairs = zip(self.outputs, self.result_shapes, strict=True)
-        results = [restored(item.array.reshape(shape), self.like) for item, shape in pairs]
-        return results[0] if len(results) == 1 else tuple(results)
+        return self.kernel.answer(
+            [restored(item.array.reshape(shape), self.like) for item, shape in pairs]
+        )
 
     def with_results(self, out: Any, moments: Mapping[str, int | None] | None = None) -> Call:
         """Return the call with arrays for the results.
@@ -130,7 +131,7 @@ class Call(NamedTuple):
             made = [empty(shape, like) for shape in shapes.values()]
             arrays = [adopt(array, name) for name, array in zip(shapes, made, strict=True)]
             if like is not self.q:
-                given = made[0] if len(made) == 1 else tuple(made)
+                given = self.kernel.answer(made)
         else:
             arrays = result_arrays(out, shapes, self.q)
         pairs = zip(states.items(), arrays, strict=True)

@@ -32,7 +32,8 @@ from gridgen.runtime.planning.devices import place_of
 from gridgen.runtime.planning.planner import Planner
 
 # Most scratch memory of a launch, and the least states of teams, which may exceed it: smaller
-# launches would leave a GPU idle.
+# launches would leave a GPU idle. For the same reason, loops have memory for the threads that fill
+# it.
 _SCRATCH_BYTES = 1 << 30
 _TEAMS = 1024
 
@@ -63,9 +64,22 @@ def workspace(team: TeamLaunch, batch: int, like: Any) -> Scratch:
     return Scratch(len(array), (address(array), numbers, 1), array)
 
 
-def loop_room(numbers: int, batch: int, like: Any) -> Scratch:
+def launched_states(numbers: int, batch: int, itemsize: int, filling: int = WARP) -> int:
+    """Return the states of a launch of a kernel with loops: whole warps, or all.
+
+    Args:
+        numbers:  scratch numbers per state.
+        batch:    states of a call.
+        itemsize: bytes of a number.
+        filling:  threads that fill the device.
+    """
+    most = max(_SCRATCH_BYTES // (numbers * itemsize), filling)
+    return min(max(batch, 1), most // WARP * WARP)
+
+
+def loop_room(numbers: int, batch: int, like: Any, filling: int = WARP) -> Scratch:
     """Return scratch memory for a kernel's loops: numbers of neighboring states are adjacent."""
-    wanted = min(max(batch, 1), max(_SCRATCH_BYTES // (numbers * like.dtype.itemsize), WARP))
+    wanted = launched_states(numbers, batch, like.dtype.itemsize, filling)
 
     def columns(states: int) -> Array:
         return _made((numbers, states), like)
@@ -132,6 +146,7 @@ class Compiled(NamedTuple):
     record: Kernel  #: record of the kernel.
     numbers: int  #: scratch numbers per state of its loops; 0 if it needs none.
     is_given_room: bool  #: whether the caller allocates its scratch memory.
+    filling: int = WARP  #: threads that fill the device.
 
     def scratch(self, states: int, like: Any, further: int = 0) -> Scratch | None:
         """Return scratch memory for a call.
@@ -145,7 +160,7 @@ class Compiled(NamedTuple):
         if team is not None and team.workspace_numbers is not None:
             return workspace(team, states, like)
         numbers = self.numbers + further if self.is_given_room else 0
-        return loop_room(numbers, states, like) if numbers else None
+        return loop_room(numbers, states, like, self.filling) if numbers else None
 
     def launch(self, states: int, like: Any, further: int, numbers: list[int]) -> None:
         """Compute a number of states.
@@ -232,7 +247,8 @@ class CompiledKernels:
                 self.not_converged.append(flags)
             has_room = record.team is None and target.teams
             numbers = self._module.sources(record).room.get(record.name, 0) if has_room else 0
-            found = self._found[key] = Compiled(kernel, record, numbers, has_room)
+            filling = place_of(q).device.filling if target.prefers_teams and numbers else WARP
+            found = self._found[key] = Compiled(kernel, record, numbers, has_room, filling)
         return found
 
     def warn_if_not_converged(self) -> None:

@@ -88,7 +88,14 @@ class Evaluator:
     def repeated(self, request: Request) -> Any | None:
         """Return the results of a request like an earlier one with NumPy arrays, else ``None``."""
         arrays, options = request.arrays, request.options
-        words = _words_of(request), arrays[0].dtype
+        words = (  # faster than an attrgetter
+            request.function,
+            request.schedule,
+            request.method,
+            request.frame,
+            request.reference,
+            arrays[0].dtype,
+        )
         try:
             prepared = self._prepared.get((*words, *options) if options else words)
         except TypeError:  # a list of frames
@@ -175,7 +182,7 @@ class Evaluator:
         dtype, options = request.arrays[0].dtype, request.options
         prepared = self._prepared.get((kernel.name, dtype))
         if prepared is not None:
-            key, names, rest = (_words_of(request), dtype, *options), *prepared[:2]
+            key, names, rest = (*_words_of(request), dtype, *options), *prepared[:2]
             count = len(request.arrays)
             self._prepared.add(key, prepared._replace(names=names[count:], rest=rest[count:]))
 

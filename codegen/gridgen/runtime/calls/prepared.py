@@ -23,7 +23,6 @@ from gridgen.functions.calls import RolloutSettings
 from gridgen.functions.types import Array
 from gridgen.runtime.arrays.arguments import Call, results_given
 from gridgen.runtime.arrays.defaults import default, number
-from gridgen.runtime.arrays.ends import SharedNumbers
 from gridgen.runtime.arrays.layout import extent
 from gridgen.runtime.arrays.libraries import (
     current_handle,
@@ -33,6 +32,7 @@ from gridgen.runtime.arrays.libraries import (
     on_gpu,
 )
 from gridgen.runtime.arrays.staging import Operand
+from gridgen.runtime.arrays.times import SharedNumbers
 from gridgen.runtime.arrays.validation import acceptance, number_test
 from gridgen.runtime.calls.compiled import Compiled, arguments_of
 from gridgen.runtime.module.description import RobotRecord
@@ -165,6 +165,7 @@ def _direct_launch(
     filled = [(order.index(name), array) for name, array in defaults.items()]
     shapes = tuple(call.kernel.outputs.values())
     is_single, shape, dtype = len(shapes) == 1, shapes[0], call.q.dtype
+    made, kind, room = tuple.__new__, call.kernel.result_type, np.empty
 
     def launch(values: Any, out: Any) -> Any:
         for i, array in filled:
@@ -172,11 +173,11 @@ def _direct_launch(
                 values[i] = array
         q = values[0]
         if is_single:
-            results = np.empty(q.shape[:-1] + shape, dtype) if out is None else out
+            results = room(q.shape[:-1] + shape, dtype) if out is None else out
             arguments = compute(*values, results)
         elif out is None:
             lead = q.shape[:-1]
-            results = tuple([np.empty(lead + shape, dtype) for shape in shapes])
+            results = made(kind, [room(lead + shape, dtype) for shape in shapes])
             arguments = compute(*values, *results)
         elif isinstance(out, (tuple, list)):
             results = out
@@ -229,6 +230,7 @@ def _layout_launch(
             fixed.append(item.array)
         place += len(item.seen or ()) // 3
     addresses, shapes, count = numbers[::3], call.result_shapes, len(values)
+    answer = call.kernel.answer
     whereabouts = methodcaller("data_ptr") if is_tensor else attrgetter("data.ptr")
     xp, dtype = namespace(call.q), call.q.dtype
     make = empty if is_tensor else lambda shape, _: xp.empty(shape, dtype)
@@ -238,7 +240,7 @@ def _layout_launch(
         q, results = values[0], out
         if out is None:
             made = [make(shape, q) for shape in shapes]
-            results = made[0] if len(made) == 1 else tuple(made)
+            results = answer(made)
             arrays = [*values, *made]
         else:
             arrays = [*values, *results_given(out)]

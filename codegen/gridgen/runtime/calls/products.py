@@ -11,16 +11,15 @@ from gridgen.errors import OptionError
 from gridgen.functions import FUNCTIONS, GENERATED
 from gridgen.functions.arrays import ARRAYS, FEEDBACK, cotangent, tangent
 from gridgen.functions.calls import RolloutSettings
-from gridgen.kernel import Kernel, KernelKey, Shape
+from gridgen.kernel import Kernel, KernelKey, Shape, answer_of, result_type
 from gridgen.naming import check_choice, show, show_value, similar
 from gridgen.runtime.arrays.arguments import leading_axes, results_given
 from gridgen.runtime.arrays.defaults import default
 from gridgen.runtime.arrays.libraries import adopt, is_traced
 from gridgen.runtime.calls.evaluation import Evaluator
-from gridgen.runtime.calls.outputs import Room, by_name, one_by_one
 from gridgen.runtime.calls.resolved import Resolved
 from gridgen.runtime.calls.resolver import Resolver
-from gridgen.runtime.calls.rollout_vjp import RolloutPullbacks
+from gridgen.runtime.calls.rollout_vjp import RolloutPullbacks, Room, by_name, one_by_one
 from gridgen.runtime.module.description import Module
 
 
@@ -81,6 +80,7 @@ def checked_wrt(wrt: Sequence[str] | None, of: Derivable) -> tuple[str, ...]:
 
 #: Kinds of products, with the name of their first argument.
 _GIVEN = {"vjp": "cotangents", "jvp": "tangents"}
+_PAIR = result_type(("results", "tangents"))
 
 
 class Products:
@@ -123,7 +123,7 @@ class Products:
         found = self._evaluated(kernel, resolved, known, results)
         chosen = [found[place] for place in wanted]
         if room is None:
-            return _alone(chosen)
+            return answer_of(result_type(tuple(shapes)), chosen)
         room.fill(chosen)
         return resolved.out
 
@@ -152,7 +152,10 @@ class Products:
         if set(of.outputs) <= set(kernel.outputs):
             found = self._evaluated(kernel, resolved, known, None, out)
             count = len(of.outputs)
-            return resolved.out or (_alone(found[:count]), _alone(found[count:]))
+            names = tuple(kernel.outputs)
+            results = answer_of(result_type(names[:count]), found[:count])
+            tangents = answer_of(result_type(names[count:]), found[count:])
+            return resolved.out or _PAIR(results, tangents)
         return self._after_results(kernel, resolved, of, known, results, out)
 
     def _after_results(
@@ -179,7 +182,7 @@ class Products:
             results = self._evaluator.evaluate(plain)
         tangents = self._evaluated(kernel, resolved, known, results, ends[1])
         if room is None:
-            return results, tangents
+            return _PAIR(results, tangents)
         room.fill(one_by_one(results, tangents))
         return resolved.out
 
@@ -286,11 +289,6 @@ def _read(function: Any) -> tuple[str, list[tuple[str, list[str] | None]]]:
     if len(inner) > 1:
         raise OptionError(f"{function} are products of the second order; these have no products")
     return name, inner
-
-
-def _alone(arrays: Sequence[Any]) -> Any:
-    """Return several arrays as a tuple, a single one as itself."""
-    return arrays[0] if len(arrays) == 1 else tuple(arrays)
 
 
 def _fitted(

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import copyreg
-from collections import namedtuple
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any, Literal
 
 from gridgen.errors import OptionError, ShapeError
 from gridgen.functions.calls import Request, RolloutSettings
 from gridgen.functions.parts import FusedPart, arguments_of
 from gridgen.functions.types import Array
-from gridgen.kernel import Kernel
+from gridgen.kernel import Kernel, answer_of, result_type
 from gridgen.naming import show_value
 
 
@@ -37,12 +35,17 @@ class FusedFunctions:
     @cached_property
     def _kind(self) -> Any:
         """The type of the results, a named tuple."""
-        return kind_of(tuple(part.name for part in self.parts))
+        return result_type(tuple(part.name for part in self.parts))
 
     @cached_property
     def _counts(self) -> tuple[int, ...]:
         """The number of arrays of each function."""
         return tuple(len(part.row.results) for part in self.parts)
+
+    @cached_property
+    def _kinds(self) -> tuple[Any, ...]:
+        """The type of the results of each function with several, a named tuple."""
+        return tuple(result_type(part.row.results) for part in self.parts)
 
     @cached_property
     def _are_single(self) -> bool:
@@ -127,27 +130,10 @@ class FusedFunctions:
         arrays = iter(results if sum(self._counts) > 1 else (results,))
         return self._kind(
             *(
-                next(arrays) if count == 1 else tuple(next(arrays) for _ in range(count))
-                for count in self._counts
+                answer_of(kind, [next(arrays) for _ in range(count)])
+                for kind, count in zip(self._kinds, self._counts, strict=True)
             )
         )
-
-
-@cache
-def kind_of(names: tuple[str, ...]) -> Any:
-    """Return the type of results, a named tuple."""
-    return _pickled_by_names(namedtuple("Results", names))
-
-
-def _pickled_by_names(kind: Any) -> Any:
-    """Register pickling of a named tuple that is in no module, and return it."""
-    copyreg.pickle(kind, lambda results: (_results, (kind._fields, tuple(results))))
-    return kind
-
-
-def _results(names: tuple[str, ...], values: tuple[Any, ...]) -> Any:
-    """Return unpickled results."""
-    return kind_of(names)._make(values)
 
 
 #: How a call is computed: by its kernel; by the kernel of all frames.

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from gridgen.equivalents import unknown_keyword
 from gridgen.errors import OptionError
 from gridgen.functions import COMPILED, FUNCTIONS, GENERATED, Declared, Function
 from gridgen.functions.arrays import OPTIONAL_INPUTS, PARAMETERS
@@ -24,12 +23,11 @@ from gridgen.functions.parts import (
 from gridgen.functions.record import Algorithm
 from gridgen.functions.types import REFERENCES, Array
 from gridgen.kernel import WITH_EFFORTS, Kernel, KernelKey
-from gridgen.naming import check_choice, show, show_value, similar
-from gridgen.runtime.arrays.ends import SharedNumbers, bounds_of
+from gridgen.naming import check_choice, show, show_value, similar, unknown_keyword
 from gridgen.runtime.arrays.layout import DTYPES
 from gridgen.runtime.arrays.libraries import adopt, is_traced
 from gridgen.runtime.arrays.streams import caller_streams
-from gridgen.runtime.arrays.times import check_efforts, feedback_of
+from gridgen.runtime.arrays.times import SharedNumbers, bounds_of, check_efforts, feedback_of
 from gridgen.runtime.calls.evaluation import Evaluator
 from gridgen.runtime.calls.resolved import Evaluation, FusedFunctions, Resolved
 from gridgen.runtime.calls.search import projection, search
@@ -48,6 +46,9 @@ class _Requests(Declared):
 
     def _linearized(self, function: str, *_: Any) -> Any:
         raise OptionError(f"{function} has no kernel of its own: call it")
+
+    def _tested(self, request: Request) -> Any:
+        return request
 
     def _searched(self, *given: Any) -> Any:
         return given

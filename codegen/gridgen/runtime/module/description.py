@@ -1,10 +1,11 @@
-"""Records of a robot and of its module: the content of ``model.json``."""
+"""Records of a robot and its module (``model.json``), and the registry of robots."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import math
+import weakref
 from collections.abc import Mapping
 from dataclasses import asdict, astuple, dataclass, field, fields
 from functools import cached_property
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridgen.backends import Rows, Sources
+from gridgen.errors import ModelError
 from gridgen.kernel import Kernel, Work
 from gridgen.runtime.configurations import ConfigurationSpace, configuration_space
 from gridgen.runtime.module.kernels import Kernels
@@ -32,6 +34,7 @@ _INPUTS = {
     "parameter_values": "parameters",
     "parameter_names": "parameter_names",
     "keyframes": "keyframes",
+    "sensors": "sensors",
 }
 
 
@@ -68,6 +71,8 @@ class RobotRecord:
     parameter_names: tuple[str, ...] = ()  #: links with rows of ``params``.
     #: ``q``, ``qd`` and ``ctrl`` of the file's keyframes, by name.
     keyframes: Mapping[str, Any] = field(default_factory=dict)
+    #: name and count of numbers of each sensor.
+    sensors: tuple[tuple[str, int], ...] = ()
     longest_program: int  #: instructions of the longest straight-line program.
     longest_gpu_program: int  #: the same for a thread of a GPU.
     nq: int  #: number of positions.
@@ -205,3 +210,30 @@ class Module(Protocol):
 
     def work(self, kernel: Kernel) -> Work:
         """Return the work of a kernel per state."""
+
+
+_living: weakref.WeakSet[Any] = weakref.WeakSet()
+_found: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
+
+
+def register(robot: Any) -> None:
+    """Register a robot by its handle, as long as it exists."""
+    _living.add(robot)
+
+
+def robot_of(handle: str) -> Any:
+    """Return a registered robot.
+
+    Raises:
+        ModelError: no robot has this handle.
+    """
+    robot = _found.get(handle)
+    if robot is None:
+        robot = next((one for one in list(_living) if one.handle == handle), None)
+        if robot is None:
+            raise ModelError(
+                f"no robot {handle} is loaded, which this graph calls: load it with the options "
+                "of the graph's robot, and hold a reference to it"
+            )
+        _found[handle] = robot
+    return robot

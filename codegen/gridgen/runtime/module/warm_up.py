@@ -40,7 +40,7 @@ def warm_up(
                    they take long.
     """
     # A process that finds all kernels in the cache starts no thread.
-    from gridgen.backends.side_by_side import side_by_side
+    from gridgen.backends.process import side_by_side
 
     tasks = {
         f"{kernel.name} ({like.dtype})": partial(_make, evaluator, kernel, like, batch, backend)

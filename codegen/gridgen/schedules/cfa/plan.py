@@ -1,7 +1,14 @@
-"""The constraint-force algorithm on the teams of the scan schedule: requirements of a launch."""
+"""The constraint-force algorithm on the teams of the scan schedule: rounds and requirements.
+
+Each body is coupled with its parent, its siblings and its children. Eliminating it couples all its
+neighbors with each other; bodies that are not coupled are eliminated in one round, in parallel.
+The generator decides everything: a robot's rounds, the blocks that exist, and the products that
+update each block (docs/cfa.md).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -9,8 +16,168 @@ from gridgen.dynamics.cfa import Unknown, refusal, unknowns
 from gridgen.errors import ModelError
 from gridgen.kernel import WARP
 from gridgen.model.tree import KinematicTree
-from gridgen.schedules.cfa.elimination import Elimination, plan_elimination
 from gridgen.schedules.team.plan import SHARED_BYTES, ScanPlan
+
+SMALLEST_LIMIT = 3
+"""Any body with this many couplings may be eliminated: a chain between two branches has three."""
+
+
+@dataclass(frozen=True)
+class Product:
+    """One product that updates a block: minus the transpose of ``left`` times ``right``."""
+
+    left: int  #: coupling of the eliminated body with the row of the target.
+    right: int  #: coupling of the eliminated body with the column of the target.
+
+
+@dataclass(frozen=True)
+class Update:
+    """The products that one round subtracts from one block, in a fixed order."""
+
+    target: int  #: a position for a diagonal block, a coupling for any other.
+    #: empty only for a diagonal block that the round does not change.
+    products: tuple[Product, ...]
+
+
+@dataclass(frozen=True)
+class Round:
+    """Bodies eliminated in parallel."""
+
+    positions: range  #: of the bodies, consecutive.
+    #: updates of the diagonal blocks of all remaining bodies, in order; left and right of their
+    #: products are the same.
+    diagonal: tuple[Update, ...]
+    coupled: tuple[Update, ...]  #: updates of couplings.
+
+
+@dataclass(frozen=True)
+class Elimination:
+    """The rounds of one robot.
+
+    Positions number the bodies in the order of their elimination. A coupling is a pair of
+    positions, the earlier one first: the block's rows belong to it.
+    """
+
+    order: tuple[int, ...]  #: the body at every position.
+    couplings: tuple[tuple[int, int], ...]  #: all blocks off the diagonal, by position.
+    first: tuple[int, ...]  #: couplings of position p are ``first[p]`` to ``first[p + 1]``.
+    original: tuple[int, ...]  #: for every coupling, the link that causes it; -1 for fill-in.
+    rounds: tuple[Round, ...]  #: in the order of elimination.
+
+    @property
+    def widest(self) -> int:
+        """Largest number of couplings of a body when it is eliminated."""
+        return max((b - a for a, b in zip(self.first, self.first[1:], strict=False)), default=0)
+
+
+def plan_elimination(parents: Sequence[int], joined: Sequence[bool]) -> Elimination:
+    """Choose the rounds for a robot.
+
+    Each round takes the bodies with the fewest couplings first, and every one without a coupling to
+    a body of the same round. Bodies with many couplings wait, since eliminating them would couple
+    all bodies with each other. The limit is the number of couplings in the largest family of a
+    parent and its children, and at least ``SMALLEST_LIMIT``.
+
+    Args:
+        parents: of every body; -1 is the base.
+        joined:  whether the body has a block: a free joint has none.
+    """
+    links = _links(parents, joined)
+    graph: dict[int, set[int]] = {body: set() for body, has_block in enumerate(joined) if has_block}
+    for a, b in links:
+        graph[a].add(b)
+        graph[b].add(a)
+    limit = _limit(parents, joined)
+
+    rounds: list[list[int]] = []
+    neighbors: dict[int, list[int]] = {}
+    while graph:
+        chosen = _choose(graph, limit)
+        rounds.append(chosen)
+        for body in chosen:
+            around = neighbors[body] = sorted(graph.pop(body))
+            for a in around:
+                graph[a].discard(body)
+                graph[a].update(b for b in around if b != a)
+    return _number(rounds, neighbors, links)
+
+
+def _links(parents: Sequence[int], joined: Sequence[bool]) -> dict[tuple[int, int], int]:
+    """Return every coupling of the robot, lower body first, with the link that causes it."""
+    families: dict[int, list[int]] = {}
+    for body, parent in enumerate(parents):
+        if joined[body] and parent >= 0:
+            families.setdefault(parent, [parent] if joined[parent] else []).append(body)
+    return {
+        (a, b): link
+        for link, family in families.items()
+        for place, a in enumerate(family)
+        for b in family[place + 1 :]
+    }
+
+
+def _limit(parents: Sequence[int], joined: Sequence[bool]) -> int:
+    children = [0] * len(parents)
+    for body, parent in enumerate(parents):
+        if parent >= 0:
+            children[parent] += joined[body]
+    return max(SMALLEST_LIMIT, *children)
+
+
+def _choose(graph: dict[int, set[int]], limit: int) -> list[int]:
+    """Return the bodies of the next round, sorted."""
+    fewest = min(len(around) for around in graph.values())
+    chosen: list[int] = []
+    excluded: set[int] = set()
+    for body in sorted(graph, key=lambda body: (len(graph[body]), body)):
+        if len(graph[body]) > max(limit, fewest):
+            break
+        if body not in excluded:
+            chosen.append(body)
+            excluded |= graph[body]
+    return sorted(chosen)
+
+
+def _number(
+    rounds: Sequence[Sequence[int]],
+    neighbors: dict[int, list[int]],
+    links: dict[tuple[int, int], int],
+) -> Elimination:
+    """Number positions and couplings, and list the updates of every round."""
+    order = tuple(body for chosen in rounds for body in chosen)
+    position = {body: place for place, body in enumerate(order)}
+    couplings: list[tuple[int, int]] = []
+    first = [0]
+    for place, body in enumerate(order):
+        couplings += [(place, at) for at in sorted(position[a] for a in neighbors[body])]
+        first.append(len(couplings))
+    index = {pair: coupling for coupling, pair in enumerate(couplings)}
+    original = tuple(
+        links.get((min(order[a], order[b]), max(order[a], order[b])), -1) for a, b in couplings
+    )
+
+    plans = []
+    begin = 0
+    for chosen in rounds:
+        positions = range(begin, begin + len(chosen))
+        begin = positions.stop
+        diagonal: dict[int, list[Product]] = {at: [] for at in range(begin, len(order))}
+        coupled: dict[int, list[Product]] = {}
+        for place in positions:
+            mine = range(first[place], first[place + 1])
+            for left in mine:
+                a = couplings[left][1]
+                diagonal[a].append(Product(left, left))
+                for right in range(left + 1, mine.stop):
+                    target = index[a, couplings[right][1]]
+                    coupled.setdefault(target, []).append(Product(left, right))
+        plans.append(Round(positions, _updates(diagonal), _updates(coupled)))
+    return Elimination(order, tuple(couplings), tuple(first), original, tuple(plans))
+
+
+def _updates(products: dict[int, list[Product]]) -> tuple[Update, ...]:
+    return tuple(Update(target, tuple(products[target])) for target in sorted(products))
+
 
 #: Numbers in the shared memory that every GPU provides without opting in, in float64.
 AVAILABLE = SHARED_BYTES // 8

@@ -10,11 +10,10 @@ from gridgen.dynamics.cfa import PASSES
 from gridgen.dynamics.mobility import constant_mobility
 from gridgen.kernel import Kernel
 from gridgen.model.tree import Body
-from gridgen.schedules.cfa.elimination import Update
-from gridgen.schedules.cfa.plan import CfaPlan
+from gridgen.schedules.cfa.plan import CfaPlan, Update
 from gridgen.schedules.scan.view import TeamFunctionView, team_function_view, team_lanes
-from gridgen.schedules.tables import TableView, indices_text, numbers_text, rows_text
 from gridgen.schedules.team.schedule import TeamKernel
+from gridgen.schedules.views import TableView, indices_text, numbers_text, rows_text
 
 _SHORTEST_INT = 1 << 15
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gridgen.kernel import Work
-from gridgen.schedules.cfa.elimination import Update
-from gridgen.schedules.cfa.plan import CfaPlan
+from gridgen.schedules.cfa.plan import CfaPlan, Update
 from gridgen.schedules.scan.kernels import SCAN_KERNELS
 from gridgen.schedules.scan.work import scan_work
 from gridgen.schedules.team import operations as of
-from gridgen.schedules.team.rounds import divided, each
+from gridgen.schedules.team.operations import divided, each
 
 
 def cfa_work(plan: CfaPlan) -> Work:

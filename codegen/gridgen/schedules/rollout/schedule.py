@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from gridgen.dynamics.arrays import array_shape
+from gridgen.dynamics.computation import array_shape
 from gridgen.dynamics.functions import computation_of, input_sets
 from gridgen.functions import FUNCTIONS
 from gridgen.functions.arrays import (
@@ -14,7 +14,7 @@ from gridgen.functions.arrays import (
     OPTIONAL_INPUTS,
     cotangent,
 )
-from gridgen.functions.steps import EXCESS, EXCESS_APART
+from gridgen.functions.record import EXCESS, EXCESS_APART
 from gridgen.kernel import SEVERAL, WITH_EFFORTS, Kernel, KernelKey, Work
 from gridgen.schedules.interface import KernelSelection, is_rollout
 from gridgen.schedules.team.schedule import Teams
@@ -38,18 +38,14 @@ class RolloutSchedule:
 
     def keys(self, selection: KernelSelection) -> Iterator[KernelKey]:
         """Yield the requested kernels; see ``Schedule``."""
-        if _ROW.name in selection.functions:
-            for integrator in _ROW.methods:
-                if selection.integrators is not None and integrator not in selection.integrators:
-                    continue
-                for inputs in input_sets(_ROW.optional_inputs, selection.inputs):
-                    key = KernelKey(_ROW.name, integrator, inputs=inputs)
-                    yield key
-                    if selection.variants:
-                        yield replace(key, variant=WITH_EFFORTS)
-                        yield replace(key, parts=(EXCESS,))
-                    if "vjp" in selection.products:
-                        yield key.product("vjp", BEGINNING_AND_TORQUES)
+        for plain in filter(selection.has, (KernelKey(_ROW.name, own) for own in _ROW.methods)):
+            for inputs in input_sets(_ROW.optional_inputs, selection.inputs):
+                yield (key := replace(plain, inputs=inputs))
+                if selection.variants:
+                    yield replace(key, variant=WITH_EFFORTS)
+                    yield replace(key, parts=(EXCESS,))
+                if "vjp" in selection.products:
+                    yield key.product("vjp", BEGINNING_AND_TORQUES)
 
     def has(self, key: KernelKey) -> bool:
         """Return whether a kernel belongs to this schedule; see ``Schedule``."""

@@ -19,9 +19,8 @@ from gridgen.kernel import MAX_STAGED, Kernel, KernelKey, Shape
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import number_literal
 from gridgen.schedules.rollout.schedule import excess_of
-from gridgen.schedules.tables import braces, definition, wrapped
 from gridgen.schedules.thread.plan import Programs
-from gridgen.schedules.views import ArrayView, array_view
+from gridgen.schedules.views import ArrayView, array_view, braces, definition, wrapped
 from gridgen.symbolic.program import Program
 
 # Names that templates use for arrays of programs, where they differ: the arrays of a step, of the

@@ -17,7 +17,7 @@ class ScanKernel(TeamKernel):
     parks: int = 0  #: numbers that each lane of a warp saves in shared memory, to free registers.
     parks_if_free: int = 0  #: additional numbers, for a robot with a free joint.
     parks_effort: bool = False  #: whether the joint torque is among these numbers.
-    #: arrays in a team's memory, see ``gridgen.schedules.team.memory``.
+    #: arrays in a team's memory, see ``gridgen.schedules.team.plan``.
     memory: tuple[str, ...] = ()
     #: whether it broadcasts rows of the mass matrix to the whole team.
     broadcasts_rows: bool = False

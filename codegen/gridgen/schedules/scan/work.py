@@ -5,9 +5,7 @@ from __future__ import annotations
 from gridgen.kernel import Work
 from gridgen.schedules.scan.kernels import ScanKernel
 from gridgen.schedules.team import operations as of
-from gridgen.schedules.team.memory import pairs
-from gridgen.schedules.team.plan import AT_ONCE, ScanPlan
-from gridgen.schedules.team.rounds import (
+from gridgen.schedules.team.operations import (
     divided,
     doublings,
     each,
@@ -16,6 +14,7 @@ from gridgen.schedules.team.rounds import (
     levels,
     outward,
 )
+from gridgen.schedules.team.plan import AT_ONCE, ScanPlan, pairs
 
 
 def scan_work(plan: ScanPlan, kernel: ScanKernel) -> Work:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from gridgen.dynamics.arrays import array_shape
+from gridgen.dynamics.computation import array_shape
 from gridgen.dynamics.functions import computation_of
 from gridgen.dynamics.inverse_kinematics import SearchIteration
 from gridgen.kernel import Kernel, KernelKey, Work

@@ -18,8 +18,15 @@ from gridgen.functions.calls import FLOOR, STARTS, TO_REST
 from gridgen.kernel import Kernel
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import number_literal
-from gridgen.schedules.tables import TableView, braces, called, definition, wrapped
-from gridgen.schedules.views import FunctionView, array_view
+from gridgen.schedules.views import (
+    FunctionView,
+    TableView,
+    array_view,
+    braces,
+    called,
+    definition,
+    wrapped,
+)
 from gridgen.symbolic.scalars import FloatScalars
 
 #: Numbers of a pose at a start.

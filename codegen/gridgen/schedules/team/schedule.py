@@ -116,7 +116,7 @@ class TeamSchedule(ABC, Generic[Row]):
     def keys(self, selection: KernelSelection) -> Iterator[KernelKey]:
         """Yield the requested kernels; see ``Schedule``."""
         for key, row in self._rows.items():
-            if key.function in selection.functions and (selection.variants or not key.variant):
+            if selection.has(key) and (selection.variants or not key.variant):
                 for inputs in input_sets(row.optional_inputs, selection.inputs):
                     yield replace(key, inputs=inputs)
 

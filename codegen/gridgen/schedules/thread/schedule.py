@@ -21,8 +21,7 @@ from gridgen.model.tree import KinematicTree
 from gridgen.options import LONGEST_PROGRAM, LONGEST_WITHOUT_LOOPS
 from gridgen.schedules.interface import KernelSelection, is_rollout, is_search
 from gridgen.schedules.team.schedule import Teams
-from gridgen.schedules.thread.plan import is_never_in_loops, jacobian_key
-from gridgen.schedules.thread.work import is_longer, thread_work
+from gridgen.schedules.thread.plan import is_longer, is_never_in_loops, jacobian_key, thread_work
 
 _NOT_TWICE = (
     "its program would have loops over bodies, for which the jvp of a vjp is not available: use "
@@ -55,13 +54,7 @@ class ThreadSchedule:
         if selection.frames is not None:
             of_frames = frame_computations(self.tree, selection.frames)
         for computation in (*plain, *of_frames.values()):
-            is_selected = computation.key.function in selection.functions and (
-                computation.key.step
-                or selection.integrators is None
-                or FUNCTIONS[computation.key.function].method_word != "integrator"
-                or computation.key.method in selection.integrators
-            )
-            if is_selected and (selection.variants or computation.is_called):
+            if selection.has(computation.key) and (selection.variants or computation.is_called):
                 for inputs in input_sets(computation.optional_inputs, selection.inputs):
                     key = with_inputs(computation, inputs).key
                     yield key

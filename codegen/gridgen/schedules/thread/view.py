@@ -9,11 +9,18 @@ from gridgen.functions.arrays import OPEN, configurations
 from gridgen.kernel import Kernel, Shape
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import comment, number_literal
-from gridgen.schedules.tables import TableView, braces, called, definition, wrapped
 from gridgen.schedules.thread.plan import Programs, has_pairs, plan_rows
-from gridgen.schedules.views import ArrayView, FunctionView, array_view
+from gridgen.schedules.views import (
+    ArrayView,
+    FunctionView,
+    TableView,
+    array_view,
+    braces,
+    called,
+    definition,
+    wrapped,
+)
 from gridgen.symbolic.expr import Expr
-from gridgen.symbolic.fills import with_fills
 from gridgen.symbolic.memory import Case, Choose, Constants, Leave, Repeat, Walk, When
 from gridgen.symbolic.parts import (
     LONGEST_JOINED,
@@ -21,6 +28,7 @@ from gridgen.symbolic.parts import (
     ProgramPart,
     SplitProgram,
     split_program,
+    with_fills,
 )
 from gridgen.symbolic.printer import angle_lines, angles_of, block_lines
 from gridgen.symbolic.program import (
@@ -82,6 +90,7 @@ _PHASES = {
     "response": "derivatives of the transmitted wrench by its motion",
     "solve": "factorization and solution",
     "actuators": "forces of actuators and springs",
+    "sensor": "numbers of sensors",
     "constraint": "acceleration of the constraints without constraint forces",
     "forces": "constraint forces",
     "contact": "points that may touch the ground",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from gridgen.dynamics import base_bodies
+from gridgen.dynamics import base_bodies, base_steps
 from gridgen.dynamics.functions import computation_of
 from gridgen.kernel import Kernel, KernelKey, TeamLaunch, Work
 from gridgen.schedules.team.schedule import Teams, TeamSchedule
@@ -39,7 +39,10 @@ class WarpSchedule(TeamSchedule[WarpKernel]):
                 "teams of threads do not convert MuJoCo's coordinates: load it without convention="
             )
         reason = computation_of(self.tree, row.same).refusal(self.tree)
-        if reason := reason or base_bodies.refusal(self.tree):
+        reason = reason or base_bodies.refusal(self.tree)
+        if key.function in ("step", "step_gradient"):
+            reason = reason or base_steps.refusal(self.tree)
+        if reason:
             return reason
         if width_of(self.tree) > MAX_LANES:
             return (

@@ -10,8 +10,7 @@ from gridgen.dynamics.base_bodies import floats
 from gridgen.kernel import WARP, Kernel
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import number_literal
-from gridgen.schedules.tables import TableView, braced
-from gridgen.schedules.views import FunctionView, array_view
+from gridgen.schedules.views import FunctionView, TableView, array_view, braced
 from gridgen.schedules.warp.plan import WarpPlan, width_of
 from gridgen.symbolic.lanes import Area, LaneProgram
 from gridgen.symbolic.memory import Leave

@@ -12,9 +12,8 @@ their place.
 from __future__ import annotations
 
 from gridgen.symbolic.lanes.areas import Area, Tile
-from gridgen.symbolic.lanes.layout import LaneLayout
 from gridgen.symbolic.lanes.operations import LaneOperations, Published, Sums
-from gridgen.symbolic.lanes.program import LaneProgram, LaneScalars
+from gridgen.symbolic.lanes.program import LaneLayout, LaneProgram, LaneScalars
 
 __all__ = [
     "Area",

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from itertools import groupby
 
 from gridgen.kernel import WARP
 from gridgen.symbolic.lanes.areas import WIDE, Area, Tile, stride_of
@@ -96,6 +97,7 @@ class LaneOperations(ABC):
         self._stems: Counter[str] = Counter()
         self._phase = 0
         self._extra = self._fences = 0
+        self._has_depth = False
 
     # -- values of lanes ----------------------------------------------------------------------
 
@@ -138,9 +140,9 @@ class LaneOperations(ABC):
         words += [f"lane < {last + 1}"] * (last + 1 < self.width)
         return " && ".join(words)
 
-    def read(self, array: str, indices: Sequence[int]) -> Scalar:
-        """Return an element of an input array for each item; zero for the index -1."""
-        return self._first_leaf(self._of_some(array, [i if i >= 0 else None for i in indices]))
+    def read(self, array: str, indices: Sequence[int | None]) -> Scalar:
+        """Return an element of an input array for each item; zero where there is none."""
+        return self._first_leaf(self._of_some(array, indices))
 
     def _of_some(self, array: str, indices: Sequence[int | None]) -> str:
         """Return the text of an element for each item; zero where there is none."""
@@ -175,10 +177,11 @@ class LaneOperations(ABC):
         self._fences += 1
         self.line(self._barrier)
 
-    def touch(self, tile: Tile) -> None:
-        """Note that the present phase reads a matrix."""
-        if tile.area:
-            tile.area.last = self._phase
+    def touch(self, used: Tile | Area) -> None:
+        """Note that the present phase reads a matrix or an array."""
+        area = used.area if isinstance(used, Tile) else used
+        if area:
+            area.last = self._phase
 
     @contextmanager
     def some(self, items: Sequence[bool]) -> Iterator[None]:
@@ -214,11 +217,14 @@ class LaneOperations(ABC):
         area.last = self._phase
         return self._loaded(area.stem, area.at(item, str(offset) if offset else ""), count)
 
+    def reserve(self, name: str, count: int) -> Published:
+        """Return shared memory for ``count`` values of each lane, to be published later."""
+        stride = stride_of(count) if count > 1 else 1
+        return Published(self, self._area(name, stride * self.width, stride), count)
+
     def publish(self, name: str, values: Sequence[Scalar], area: Area | None = None) -> Published:
         """Store values of each lane; other lanes can read them in later phases."""
-        if area is None:
-            stride = stride_of(len(values)) if len(values) > 1 else 1
-            area = self._area(name, stride * self.width, stride)
+        area = area or self.reserve(name, len(values)).area
         area.last = self._phase
         if len(values) == 1:
             self._write(f"{area.name}[lane]", values[0])
@@ -298,14 +304,8 @@ class LaneOperations(ABC):
         self, shared: Published, stage: Sequence[int], moved: Area | None, leaders: Sequence[int]
     ) -> None:
         """Add the records of some items to those of their parents, from the leaves."""
-        count, area = shared.count, shared.area
-        rounds = -(-count // self.width)
-        header = f"if (const int component = lane; component < {count}) {{"
-        if rounds > 1:
-            header = (
-                f"for (int component = lane; component < {count}; component += {self.width}) {{"
-            )
-        with self.where(header, rounds):
+        area = shared.area
+        with self._components(shared.count):
             sums: dict[int, Scalar] = {}
             for item in reversed(stage):
                 place = f"{area.stride * item} + component"
@@ -318,6 +318,118 @@ class LaneOperations(ABC):
                         sums[item] = sums[item] + self.number_at(moved, at)
                 if self.children[item]:
                     self._write(f"{area.name}[{place}]", sums[item])
+
+    def _components(self, count: int) -> AbstractContextManager[None]:
+        """Enter a loop over the components of records; each lane has some."""
+        rounds = -(-count // self.width)
+        header = f"if (const int component = lane; component < {count}) {{"
+        if rounds > 1:
+            header = (
+                f"for (int component = lane; component < {count}; component += {self.width}) {{"
+            )
+        return self.where(header, rounds)
+
+    # -- one level of the tree after another --------------------------------------------------
+
+    def _level_of_lane(self) -> str:
+        """Return the name of the depth of a lane's item; 0 for others."""
+        if not self._has_depth:
+            depths = [len(above) for above in self.ancestors]
+            padded = [*depths, *[0] * (self.width - self.count)]
+            self.line(f"const int depth = {self.index(padded)};")
+            self._has_depth = True
+        return "depth"
+
+    @contextmanager
+    def _levels(self, first: int, last: int) -> Iterator[None]:
+        """Enter a loop over levels, and the branch of the lanes of one; they synchronize after."""
+        rounds, start, depth = abs(last - first) + 1, self._phase, self._level_of_lane()
+        ends = f"level >= {last}; --level" if last < first else f"level <= {last}; ++level"
+        with self.where(f"GRIDGEN_ROLLED for (int level = {first}; {ends}) {{", rounds):
+            with self.where(f"if ({depth} == level) {{"):
+                yield
+            self.meet()
+        self._fences += (rounds - 1) * (self._phase - start)
+        for area in self.areas:  # a later round needs what an earlier phase used
+            if area.last >= start:
+                area.last = self._phase
+
+    def from_tips(
+        self,
+        name: str,
+        values: Sequence[Scalar],
+        transmit: Callable[[list[Scalar], Callable[[Sequence[Scalar]], None]], None],
+    ) -> Published:
+        """Add the values of each item and what its children transmit, from the leaves.
+
+        Args:
+            name:     of the shared memory.
+            values:   of each lane.
+            transmit: function of an item's sums. It passes what the parent adds to a function.
+
+        Returns:
+            what the items transmit; the values of item 0.
+        """
+        count, nothing = len(values), self.width
+        stride = stride_of(count)
+        area = self._area(name, stride * (self.width + 1), stride)
+        with self.some([True]):
+            self._store(area.at("0"), values)
+            self._store(area.at(str(nothing)), [self.constant(0.0)] * count)
+        most = [0] * (1 + max(map(len, self.ancestors)))
+        for item, children in enumerate(self.children):
+            level = len(self.ancestors[item])
+            most[level] = max(most[level], len(children))
+        levels = [level for level in reversed(range(1, len(most)))]
+        for slots, run in groupby(levels, most.__getitem__):
+            first, *rest = run
+            last = rest[-1] if rest else first
+            with self._levels(first, last):
+                sums = list(values)
+                for slot in range(slots):
+                    listed = [
+                        None
+                        if not last <= len(self.ancestors[item]) <= first
+                        else (children[slot] if slot < len(children) else nothing)
+                        for item, children in enumerate(self.children)
+                    ]
+                    found = self.load(area, self.index(listed), count)
+                    sums = [a + b for a, b in zip(sums, found, strict=True)]
+                transmit(sums, lambda left: self._store(area.at("lane"), left))
+        return Published(self, area, count)
+
+    def sums_of_root(self, transmitted: Published) -> list[Scalar]:
+        """Return the sums of item 0, after ``from_tips``."""
+        area = transmitted.area
+        with self._components(transmitted.count):
+            total = self.number_at(area, "component")
+            for child in self.children[0]:
+                total = total + transmitted.element(child, "component")
+            self._write(f"{area.name}[component]", total)
+        self.meet()
+        return transmitted.of("0")
+
+    def from_root(
+        self,
+        name: str,
+        start: Sequence[Scalar],
+        step: Callable[[list[Scalar]], Sequence[Scalar]],
+    ) -> list[Scalar]:
+        """Return values of each item, which follow from those of its parent.
+
+        Args:
+            name:  of the shared memory.
+            start: the values of item 0, in all lanes.
+            step:  returns the values of an item.
+        """
+        count, area = len(start), self.reserve(name, len(start)).area
+        with self.some([True]):
+            self._store(area.at("0"), start)
+        self.meet()
+        parents = self.index([None, *self.parents[1:]])
+        with self._levels(1, max(map(len, self.ancestors))):
+            self._store(area.at("lane"), step(self.load(area, parents, count)))
+        return self.load(area, "lane", count)
 
     def _constant_sums(self, value: Scalar) -> list[float]:
         """Return the sums over subtrees of a constant."""
@@ -453,14 +565,20 @@ class LaneOperations(ABC):
             yield names
 
     def write_column(
-        self, column: str, count: int, arrays: Sequence[str], values: Sequence[Scalar]
+        self, column: str, arrays: Mapping[str, int], values: Sequence[Scalar]
     ) -> None:
-        """Write a column of matrices side by side, if there is such a column."""
-        size = len(values)
-        condition = f"{column} < {count}" + f" && {self._valid}" * bool(self._valid)
+        """Write a column of matrices side by side, if there is such a column.
+
+        Args:
+            column: its index.
+            arrays: the matrices, and their numbers of columns.
+            values: its entries.
+        """
+        condition = f"{column} < {sum(arrays.values())}" + f" && {self._valid}" * bool(self._valid)
         with self.where(f"if ({condition}) {{"):
+            widths = ", ".join(map(str, arrays.values()))
             listed = ", ".join(arrays)
-            self.line(f"auto place = gridgen::column<{size}>({column}, {listed});")
+            self.line(f"auto place = gridgen::column<{widths}>({column}, {listed});")
             for value in values:
                 self._write("place.next()", value)
 

@@ -18,8 +18,7 @@ from typing import Any
 from gridgen.errors import InternalError
 from gridgen.symbolic.expr import Expr
 from gridgen.symbolic.loops.members import Notes, UnsettledError
-from gridgen.symbolic.loops.scalars import LoopScalars
-from gridgen.symbolic.loops.tree import LoopTree
+from gridgen.symbolic.loops.scalars import LoopScalars, LoopTree
 from gridgen.symbolic.memory import Entries, Memory, MemoryEntry
 from gridgen.symbolic.program import Array
 

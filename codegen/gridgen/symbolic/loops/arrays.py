@@ -8,8 +8,7 @@ from typing import Any
 
 from gridgen.symbolic.expr import Expr
 from gridgen.symbolic.loops.members import Index, Key, text_of
-from gridgen.symbolic.loops.storage import MemoryScalars
-from gridgen.symbolic.loops.tables import neighbors
+from gridgen.symbolic.loops.tables import MemoryScalars, neighbors
 from gridgen.symbolic.memory import Input, Memory
 from gridgen.symbolic.scalars import Scalar
 

@@ -7,10 +7,9 @@ from typing import Any
 
 from gridgen.errors import InternalError
 from gridgen.symbolic.expr import Expr
-from gridgen.symbolic.loops.members import Index, Items, Notes
+from gridgen.symbolic.loops.members import Index, Items, Notes, along
 from gridgen.symbolic.loops.scalars import LoopScalars
 from gridgen.symbolic.loops.tables import Table
-from gridgen.symbolic.loops.walks import along
 from gridgen.symbolic.memory import Choose, ChosenWalk, Input, Memory
 from gridgen.symbolic.scalars import ListScalars
 

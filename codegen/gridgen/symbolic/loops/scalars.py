@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from gridgen.symbolic.branches import Branches
 from gridgen.symbolic.expr import Expr
 from gridgen.symbolic.loops.arrays import Matrix, Vector
-from gridgen.symbolic.loops.members import Group, Index, Key, Notes, text_of
-from gridgen.symbolic.loops.storage import MemoryScalars
-from gridgen.symbolic.loops.tables import Carried, Pairs, Table
-from gridgen.symbolic.loops.walks import along, between, runs_of, subtree_ends, upward
-from gridgen.symbolic.memory import (
-    Case,
-    Leave,
-    Memory,
-    Walk,
-    When,
+from gridgen.symbolic.loops.members import (
+    Group,
+    Index,
+    Items,
+    Key,
+    Notes,
+    along,
+    between,
+    index_of,
+    runs_of,
+    subtree_ends,
+    text_of,
+    upward,
 )
+from gridgen.symbolic.loops.tables import Carried, MemoryScalars, Pairs, Table
+from gridgen.symbolic.memory import Case, Leave, Memory, Walk, When
 from gridgen.symbolic.program import Array
 from gridgen.symbolic.scalars import Value, entries
 
@@ -123,16 +128,20 @@ class LoopScalars(MemoryScalars):
         """Yield an index for each run of members of one kind, or one for each kind in a loop."""
         where = self._where
         loop = (*where, word, self._ordinal((*where, word)))
-        kinds = self._kinds(loop, members)
-        runs = runs_of(members, kinds)
-        for run in runs if len(runs) <= len(set(kinds.values())) + 2 else [members]:
-            if len(run) == 1:
-                self._where = (*loop, run[0])
-                yield run[0]
-                continue
-            variable = self._variable(word)
-            walk = along(variable, run)
-            yield from self._loop(loop, walk, run, kinds, walk.domain)
+        pending = set(members)
+        while pending:
+            kinds = self._kinds(loop, members)
+            runs = runs_of(members, kinds)
+            for run in runs if len(runs) <= len(set(kinds.values())) + 2 else [members]:
+                here = [member for member in run if member in pending]
+                pending.difference_update(here)
+                if len(run) == len(here) == 1:
+                    self._where = (*loop, run[0])
+                    yield run[0]
+                elif here:
+                    variable = self._variable(word)
+                    walk = along(variable, run)
+                    pending |= yield from self._loop(loop, walk, here, kinds, walk.domain)
         self._where = where
 
     def between(
@@ -146,7 +155,7 @@ class LoopScalars(MemoryScalars):
         if members := range(least, most - step + 1, step):
             variable = self._variable(word)
             walk = between(variable, text_of(first), text_of(end), step, most)
-            yield from self._loop(loop, walk, members, self._kinds(loop, members), most)
+            yield from self._loops(loop, walk, members, most)
         self._where = where
 
     def several(self, word: str, count: int, end: int | Index) -> Iterator[list[Any]]:
@@ -181,14 +190,25 @@ class LoopScalars(MemoryScalars):
             variable = self._variable("below")
             ends = self.loops.constants("ends", subtree_ends(branches))
             walk = upward(variable, text_of(index), parents, ends)
-            kinds = self._kinds(loop, ordered)
-            yield from self._loop(loop, walk, ordered, kinds, walk.domain)
+            yield from self._loops(loop, walk, ordered, walk.domain)
         self._where = where
+
+    def _loops(self, loop: Key, walk: Walk, members: Sequence[int], domain: int) -> Iterator[Index]:
+        """Yield the indices of a loop, then those of members that its groups have dropped."""
+        pending = set(members)
+        while pending:
+            here = [member for member in members if member in pending]
+            kinds = self._kinds(loop, members)
+            pending = yield from self._loop(loop, walk, here, kinds, domain)
 
     def _loop(
         self, loop: Key, walk: Walk, members: Sequence[int], kinds: dict[int, Key], domain: int
-    ) -> Iterator[Index]:
-        """Open a loop, yield an index for each kind of its members, and close it."""
+    ) -> Generator[Index, None, set[int]]:
+        """Open a loop, yield an index for each kind of its members, and close it.
+
+        Returns the members that its groups have dropped. The attempt that traces them too finds the
+        answers of all members, although it must be repeated.
+        """
         groups: dict[Key, list[int]] = {}
         for member in members:
             groups.setdefault(kinds[member], []).append(member)
@@ -199,15 +219,19 @@ class LoopScalars(MemoryScalars):
         for member in members:
             table[member] = numbers[kinds[member]]
         which = self.loops.constants("kinds", table) if len(groups) > 1 else None
+        left: set[int] = set()
         for kind, group in groups.items():
             self._where = (*loop, group[0], len(group))
             if which:
                 self._mark(Case(which, walk.variable, numbers[kind], len(groups)), +1)
-            yield Group(loop, walk.variable, tuple(group), domain, self.notes, self.loops).index
+            traced = Group(loop, walk.variable, tuple(group), domain, self.notes, self.loops)
+            yield traced.index
+            left.update(traced.members)
             if which:
                 self._mark(Leave(), -1)
         self._mark(Leave(), -1)
         self._walks.pop()
+        return set(members) - left
 
     def _kinds(self, loop: Key, members: Sequence[int]) -> dict[int, Key]:
         """Return the kind of each member: its answers to the queries."""
@@ -238,3 +262,70 @@ class LoopScalars(MemoryScalars):
 
     def _variable(self, word: str) -> str:
         return f"{word}_{len(self._walks) + 1}" if self._walks else word
+
+
+class LoopBranches:
+    """Counterpart of ``Branches`` whose iterators are loops."""
+
+    def __init__(self, branches: Branches, word: str, tracer: LoopScalars) -> None:
+        self._branches, self._word, self._tracer = branches, word, tracer
+
+    @property
+    def parents(self) -> tuple[int, ...]:
+        """Index of each item's parent; -1 for a root."""
+        return self._branches.parents
+
+    def parent(self, index: int | Index) -> int | Index:
+        """Return the index of an item's parent; -1 for a root."""
+        if isinstance(index, int):
+            return self._branches.parent(index)
+        parents = [self._branches.parent(value) for value in index.values]
+        return index_of(parents, index.group, "parents")
+
+    def outward(self) -> Iterator[Any]:
+        """Iterate over all items, parents first."""
+        return self._tracer.walk(self._word, range(len(self._branches.parents)))
+
+    def inward(self) -> Iterator[Any]:
+        """Iterate over all items, children first."""
+        return self._tracer.walk(self._word, range(len(self._branches.parents))[::-1])
+
+    def until(self, index: int | Index) -> Iterator[Any]:
+        """Iterate over all items up to and including ``index``."""
+        return self._tracer.between(self._word, 0, index + 1)
+
+    def several(self, count: int, end: int | Index | None = None) -> Iterator[list[Any]]:
+        """Iterate over all items, or those before ``end``, up to ``count`` at a time."""
+        last = len(self._branches.parents) if end is None else end
+        return self._tracer.several(self._word, count, last)
+
+    def climb(self, index: int | Index) -> Iterator[Any]:
+        """Iterate from an item to the last below its root."""
+        return self._tracer.climb(self._word, self._branches, index)
+
+
+class LoopTree(LoopBranches):
+    """Counterpart of ``KinematicTree`` whose iterators are loops."""
+
+    def __init__(self, tree: Any, tracer: LoopScalars) -> None:
+        super().__init__(tree, "body", tracer)
+        self._tree = tree
+        self.bodies = Items(tree.bodies)
+        self.frames = Items(tree.frames)
+        self.armature, self.damping = Items(tree.armature), Items(tree.damping)
+        self.joint_friction = Items(tree.joint_friction)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tree, name)
+
+    @property
+    def velocities(self) -> LoopBranches:
+        """The velocities as a forest; as one chain unless a subtree is one range of numbers."""
+        forest = self._tree.velocities
+        if not self._tree.is_depth_first:
+            forest = Branches(range(-1, self._tree.nv - 1))
+        return LoopBranches(forest, "axis", self._tracer)
+
+    def each_frame(self) -> Iterator[Any]:
+        """Iterate over the frames."""
+        return self._tracer.walk("frame", range(len(self._tree.frames)))

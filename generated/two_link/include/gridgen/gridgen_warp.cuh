@@ -118,13 +118,13 @@ template <class T> struct Column {
     }
 };
 
-// A column of square matrices side by side.
-template <int size, class T, class... More>
+// A column of matrices side by side, which have so many columns each.
+template <int width, int... widths, class T, class... More>
 __device__ __forceinline__ Column<T> column(int index, View<T> first, More... more) {
     if constexpr (sizeof...(More) > 0) {
-        if (index >= size) return column<size>(index - size, more...);
+        if (index >= width) return column<widths...>(index - width, more...);
     }
-    return {first.data + index * first.component, size * first.component};
+    return {first.data + index * first.component, width * first.component};
 }
 
 }  // namespace gridgen
