@@ -113,5 +113,3 @@ def _is_one(kernel: Kernel, access: Access, stride: Term, extent: Term | None) -
         return False
     claim = kernel.facts.known(stride - extent) == 0
     return kernel.facts.holds(claim, access.conditions)
-
-

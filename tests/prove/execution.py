@@ -1,8 +1,8 @@
 """A kernel run on terms: all threads, blocks, batches and paths at once.
 
-A value where paths meet is an unknown that has the value of one of them, under its condition. A value
-that a loop changes by the same amount in each iteration is affine in the number of iterations: a
-first pass suggests that, the next one proves it by induction. All others are unknown.
+A value where paths meet is an unknown that has the value of one of them, under its condition. A
+value that a loop changes by the same amount in each iteration is affine in the number of
+iterations: a first pass suggests that, the next one proves it by induction. All others are unknown.
 """
 
 from __future__ import annotations
@@ -247,7 +247,9 @@ class Execution:
 
     # ---- values ----
 
-    def unknown(self, key: object, name: str, low: int, high: int, is_data: bool = False) -> Unknown:
+    def unknown(
+        self, key: object, name: str, low: int, high: int, is_data: bool = False
+    ) -> Unknown:
         """Return an unknown, the same in each pass, without the facts of earlier passes."""
         if key not in self._unknowns:
             self._unknowns[key] = Unknown(name, low, high, is_data=is_data)
@@ -255,6 +257,7 @@ class Execution:
         if key not in self._fresh:
             self._fresh.add(key)
             found.low, found.high, found.is_data = low, high, is_data
+            found.birth = len(self._fresh)
             found.facts.clear()
         return found
 
@@ -318,9 +321,7 @@ class Execution:
         self.rests[found] = term
         return of(found)
 
-    def one_of(
-        self, key: object, choices: Sequence[tuple[tuple[z3.BoolRef, ...], Term]]
-    ) -> Term:
+    def one_of(self, key: object, choices: Sequence[tuple[tuple[z3.BoolRef, ...], Term]]) -> Term:
         """Return the value whose conditions hold."""
         first = choices[0][1]
         if all(term == first for _, term in choices):
@@ -498,7 +499,9 @@ class _Frame:
         if header not in self._turns:
             key = (self._path, header)
             bound = self._x.bound(key)
-            name = f"turn{self._blocks[header].code[0].line}" if self._blocks[header].code else "turn"
+            name = (
+                f"turn{self._blocks[header].code[0].line}" if self._blocks[header].code else "turn"
+            )
             found = self._x.unknown(key, name, 0, _FOREVER if bound is None else bound)
             found.facts.append(lambda: self._goes_on(header, found))
             self._turns[header] = self._x.turns[key] = found
@@ -538,7 +541,7 @@ class _Frame:
     def _went_on(self, test: Comparison, turns: Unknown) -> z3.BoolRef:
         difference = test.left - test.right
         step = difference.factor_of(turns).constant
-        is_later = any(unknown.depth > turns.depth for unknown in difference.unknowns)
+        is_later = any(unknown.birth > turns.birth for unknown in difference.unknowns)
         if is_later or not step or self._most(test, turns, ()) is None:
             return z3.BoolVal(True)
         known = self._x.facts.known
@@ -548,9 +551,7 @@ class _Frame:
         went_on = _RELATIONS[test.relation](known(before), z3.IntVal(0))
         return z3.Or(turns.symbol == 0, went_on)
 
-    def _most(
-        self, test: Comparison, turns: Unknown, under: tuple[z3.BoolRef, ...]
-    ) -> int | None:
+    def _most(self, test: Comparison, turns: Unknown, under: tuple[z3.BoolRef, ...]) -> int | None:
         """Return the most iterations after which a test lets the loop go on."""
         difference = test.left - test.right
         step = difference.factor_of(turns).constant
@@ -586,8 +587,8 @@ class _Frame:
             difference: Term | None = None
             if len(found) == 1 and isinstance(value := next(iter(found)), Term):
                 difference = (value - own).wrapped(bits)
-                limit = turns.depth
-                if any(u.depth > limit for u in difference.unknowns):
+                limit = turns.birth
+                if any(u.birth > limit for u in difference.unknowns):
                     difference = None
                 elif turns in difference.unknowns:
                     difference = None
@@ -596,6 +597,8 @@ class _Frame:
                 ends = [term.range for term in (start, *found) if isinstance(term, Term)]
                 low, high = min(low for low, _ in ends), max(high for _, high in ends)
                 full = -(1 << bits - 1), (1 << bits - 1) - 1
+                if low < 0 <= high and high < _LARGE and self._enters_above(name, header):
+                    low = 0
                 self._x.suggest_range(key, (low, high), full)
         self._close_turns(header)
         crossed: list[Phase] = []
@@ -610,6 +613,16 @@ class _Frame:
                     around.add((barrier, loops))
             crossed.append(frozenset(around))
         self._x.suggest_phases((self._path, header), (crossed[0], crossed[1]))
+
+    def _enters_above(self, name: str, header: int) -> bool:
+        """Return whether a value is not negative on each edge into a loop."""
+        for before in self._blocks[header].before:
+            value = self._read_from(name, before)
+            under = self._conditions[before] + self._edges[before, header]
+            assert isinstance(value, Term)
+            if not self._x.is_in(value, 0, _LARGE, under):
+                return False
+        return True
 
     def _close_turns(self, header: int) -> None:
         turns, key = self._turns[header], (self._path, header)
@@ -679,9 +692,7 @@ class _Frame:
         if all(_same(value, values[0]) for value in values):
             return values[0]
         start = len(self._conditions[block.dominator])
-        ways = [
-            (*self._conditions[b][start:], *self._edges[b, block.number]) for b in before
-        ]
+        ways = [(*self._conditions[b][start:], *self._edges[b, block.number]) for b in before]
         if self._types[name] == "pred":
             return z3.Or(*(z3.And(*way, v) for way, v in zip(ways, values, strict=True)))  # type: ignore[arg-type]
         key = (self._path, block.number, name, "met")
@@ -875,7 +886,9 @@ class _Frame:
             a, b = (self._integer(operand, bits, signed, line) for operand in (left, right))
             difference = a - b
             if (known := difference.constant) is not None:
-                value = z3.BoolVal(bool(z3.simplify(_RELATIONS[relation](z3.IntVal(known), z3.IntVal(0)))))
+                value = z3.BoolVal(
+                    bool(z3.simplify(_RELATIONS[relation](z3.IntVal(known), z3.IntVal(0))))
+                )
             else:
                 value = _RELATIONS[relation](self._x.facts.known(difference), z3.IntVal(0))
         if len(modifiers) > 2:
@@ -1072,9 +1085,7 @@ class _Frame:
     def _divided(
         self, operands: list[str], modifiers: list[str], bits: int, line: int
     ) -> tuple[Term, Term] | None:
-        a, b = (
-            self._integer(operand, bits, modifiers[-1][0] == "s", line) for operand in operands
-        )
+        a, b = (self._integer(operand, bits, modifiers[-1][0] == "s", line) for operand in operands)
         if b.constant is None or b.constant <= 0 or a.range[0] < 0:
             return None
         return self._x.split(a, b.constant)
@@ -1097,9 +1108,7 @@ class _Frame:
         line: int,
         turned: Callable[[z3.BoolRef], z3.BoolRef],
     ) -> Term:
-        a, b = (
-            self._integer(operand, bits, modifiers[-1][0] == "s", line) for operand in operands
-        )
+        a, b = (self._integer(operand, bits, modifiers[-1][0] == "s", line) for operand in operands)
         first = turned(self._x.facts.known(a - b) >= 0)
         return self._x.one_of((a, b, str(first)), [((first,), a), ((z3.Not(first),), b)])
 

@@ -25,7 +25,7 @@ from gridgen.functions.types import Dtype
 from gridgen.kernel import WARP
 from gridgen.kernel import Kernel as Record
 from prove.execution import Execution, Launched
-from prove.terms import Facts, Term, Unknown, number, of
+from prove.terms import NOTHING, Facts, Term, Unknown, number, of
 
 # More than any array has.
 _STRIDE = 1 << 60
@@ -46,7 +46,7 @@ class Argument:
 
     axes: tuple[tuple[Term, Term | None], ...]
     is_dense: bool = False
-    size: Term = number(0)
+    size: Term = NOTHING
 
 
 class Kernel:
@@ -191,6 +191,10 @@ class Kernel:
             if at >= 0:
                 return text[at : text.index(")", text.index("long long n", at)) + 1]
         raise ValueError(f"no {self._name} in the text")
+
+    def is_uniform(self, unknown: Unknown) -> bool:
+        """Whether all threads of a block have one value of an unknown."""
+        return unknown.birth == 0 and unknown not in self.bits
 
     def size_of(self, base: Unknown) -> Term:
         """Return the bytes behind an address that a program may use in any order."""

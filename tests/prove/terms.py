@@ -1,9 +1,9 @@
 """Integers of a kernel as polynomials over unknowns; facts about them for Z3.
 
 Registers are exact modulo 2^width, so sums and products need no overflow check. A check is needed
-where the width matters: a comparison, a conversion to a wider type, a division. There a polynomial is
-taken as an integer only if bounds, or Z3, show that it does not wrap around; otherwise an unknown
-takes its place.
+where the width matters: a comparison, a conversion to a wider type, a division. There a polynomial
+is taken as an integer only if bounds, or Z3, show that it does not wrap around; otherwise an
+unknown takes its place.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 import z3
 
 _NUMBERS = itertools.count()
-#: Milliseconds of one question to Z3; no answer is no proof.
-PATIENCE = 5000
+#: Steps of Z3 for one question, the same on every machine; no answer is no proof.
+PATIENCE = 20_000_000
 #: Values of a factor that are told apart in a product.
 FEW = 32
 
@@ -34,6 +34,7 @@ class Unknown:
         is_address: whether it is the address of an array.
         is_data: whether it comes from the numbers of an array.
         depth: the number of unknowns made before it.
+        birth: the number of those in this pass over the kernel; 0 for those of the launch.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Unknown:
     is_address: bool = False
     is_data: bool = False
     depth: int = field(default_factory=lambda: next(_NUMBERS))
+    birth: int = 0
 
     @functools.cached_property
     def symbol(self) -> z3.ArithRef:
@@ -217,11 +219,11 @@ class Facts:
                 self._products[product_of(monomial).get_id()] = monomial
         return term.z3
 
-    def _about(self, expressions: Iterable[z3.ExprRef]) -> list[z3.BoolRef]:
+    def about(self, expressions: Iterable[z3.ExprRef]) -> list[z3.BoolRef]:
         """Return what is known of all unknowns in expressions, and of those in these facts."""
         found: list[z3.BoolRef] = []
         seen: set[Monomial] = set()
-        waiting = [m for expression in expressions for m in self._mentions(expression)]
+        waiting = [m for expression in expressions for m in self.mentions(expression)]
         while waiting:
             monomial = waiting.pop()
             if monomial in seen:
@@ -236,7 +238,7 @@ class Facts:
                 self._own[monomial] = [symbol >= low, symbol <= high, *facts]
             found += self._own[monomial]
             for fact in self._own[monomial][2:]:
-                waiting += self._mentions(fact)
+                waiting += self.mentions(fact)
         return found
 
     def _of_product(self, monomial: Monomial) -> list[z3.BoolRef]:
@@ -251,23 +253,27 @@ class Facts:
         self.known(of(few))
         return [z3.Or(*(z3.And(few.symbol == v, product == v * rest) for v in values))]
 
-    def _mentions(self, expression: z3.ExprRef) -> frozenset[Monomial]:
+    def mentions(self, expression: z3.ExprRef) -> frozenset[Monomial]:
         """Return the products of unknowns in an expression."""
         key = expression.get_id()
         if key not in self._mentioned:
             own = self._products.get(key)
-            parts = (self._mentions(part) for part in expression.children())
+            parts = (self.mentions(part) for part in expression.children())
             found = frozenset((own,)) if own else frozenset[Monomial]().union(*parts)
             self._mentioned[key] = expression, found  # it lives on, so its number stays its own
         return self._mentioned[key][1]
 
-    def model(self, *claims: z3.BoolRef) -> z3.ModelRef | None | str:
+    def model(self, *claims: z3.BoolRef) -> z3.ModelRef | str | None:
         """Return values with which all claims hold, ``None`` if there are none, or a reason."""
+        everything = [*claims, *self.always]
+        return self.solve([*everything, *self.about(everything)])
+
+    def solve(self, claims: Iterable[z3.BoolRef]) -> z3.ModelRef | str | None:
+        """Return values for claims, with no facts but these; see ``model``."""
         self.questions += 1
         solver = z3.SolverFor("QF_LIA")
-        solver.set("timeout", PATIENCE)
-        everything = [*claims, *self.always]
-        solver.add(*everything, *self._about(everything))
+        solver.set("rlimit", PATIENCE)
+        solver.add(*claims)
         answer = solver.check()
         if answer == z3.unsat:
             return None
@@ -276,7 +282,7 @@ class Facts:
     def holds(self, claim: z3.BoolRef, under: Iterable[z3.BoolRef] = ()) -> bool:
         under = tuple(under)
         for part in (claim, *under):
-            self._mentions(part)
+            self.mentions(part)
         key = (claim.get_id(), *(fact.get_id() for fact in under))
         if key not in self._answers:
             self._answers[key] = self.model(z3.Not(claim), *under) is None
