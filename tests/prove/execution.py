@@ -400,6 +400,30 @@ class Execution:
         return self._made((base, offset, type_, "table"), make)
 
 
+@dataclass(frozen=True)
+class _Use:
+    """An arithmetic instruction with its operands."""
+
+    frame: _Frame
+    operands: list[str]
+    modifiers: list[str]
+    line: int
+
+    @property
+    def bits(self) -> int:
+        type_ = self.modifiers[-1]
+        return int(type_[1:]) if re.fullmatch(r"[busf]\d+", type_) else 64
+
+    def term(self, i: int, bits: int = 0) -> Term:
+        """Return an operand modulo 2^bits."""
+        return self.frame._term(self.operands[i], bits or self.bits, self.line)
+
+    def integer(self, i: int, *, signed: bool | None = None) -> Term:
+        """Return the integer that an operand means, by default in the type of the instruction."""
+        is_signed = self.modifiers[-1][0] == "s" if signed is None else signed
+        return self.frame._integer(self.operands[i], self.bits, is_signed, self.line)
+
+
 class _Frame:
     """One call of a function."""
 
@@ -945,7 +969,7 @@ class _Frame:
 
     def _arithmetic(self, instruction: Instruction, kind: str, modifiers: list[str]) -> None:
         target, *operands = instruction.operands
-        type_, line = modifiers[-1], instruction.line
+        type_ = modifiers[-1]
         if type_ == "pred":
             values = [self._predicate(operand) for operand in operands]
             combine = {"and": z3.And, "or": z3.Or, "xor": z3.Xor, "not": z3.Not}[kind]
@@ -954,74 +978,56 @@ class _Frame:
                 self._comparisons()[target] = replace(part, is_part=True)
             self._put(target, combine(*values))
             return
-        bits = int(type_[1:]) if re.fullmatch(r"[busf]\d+", type_) else 64
         value: Term | None = None
         if type_[0] != "f" or kind == "abs":
-            method = getattr(self, f"_of_{kind}", None)
-            if method is not None:
-                value = method(operands, modifiers, bits, line)
+            if method := getattr(self, f"_of_{kind}", None):
+                value = method(_Use(self, operands, modifiers, instruction.line))
         self._put(target, self._unknown(target) if value is None else value)
 
-    def _of_add(self, operands: list[str], modifiers: list[str], bits: int, line: int) -> Term:
-        return self._term(operands[0], bits, line) + self._term(operands[1], bits, line)
+    def _of_add(self, use: _Use) -> Term:
+        return use.term(0) + use.term(1)
 
-    def _of_sub(self, operands: list[str], modifiers: list[str], bits: int, line: int) -> Term:
-        return self._term(operands[0], bits, line) - self._term(operands[1], bits, line)
+    def _of_sub(self, use: _Use) -> Term:
+        return use.term(0) - use.term(1)
 
-    def _of_neg(self, operands: list[str], modifiers: list[str], bits: int, line: int) -> Term:
-        return self._term(operands[0], bits, line).times(-1)
+    def _of_neg(self, use: _Use) -> Term:
+        return use.term(0).times(-1)
 
-    def _of_not(self, operands: list[str], modifiers: list[str], bits: int, line: int) -> Term:
-        return number(-1) - self._term(operands[0], bits, line)
+    def _of_not(self, use: _Use) -> Term:
+        return number(-1) - use.term(0)
 
-    def _of_mul(
-        self, operands: list[str], modifiers: list[str], bits: int, line: int
-    ) -> Term | None:
-        signed = modifiers[-1][0] == "s"
-        if modifiers[0] == "lo":
-            return self._term(operands[0], bits, line) * self._term(operands[1], bits, line)
-        a, b = (self._integer(operand, bits, signed, line) for operand in operands[:2])
-        if modifiers[0] == "wide":
+    def _of_mul(self, use: _Use) -> Term | None:
+        if use.modifiers[0] == "lo":
+            return use.term(0) * use.term(1)
+        a, b = use.integer(0), use.integer(1)
+        if use.modifiers[0] == "wide":
             return a * b
         if a.constant is None and b.constant is None:
             return None
-        return self._x.split(a * b, 1 << bits)[0]
+        return self._x.split(a * b, 1 << use.bits)[0]
 
-    def _of_mad(
-        self, operands: list[str], modifiers: list[str], bits: int, line: int
-    ) -> Term | None:
-        product = self._of_mul(operands, modifiers, bits, line)
-        wide = 2 * bits if modifiers[0] == "wide" else bits
-        return None if product is None else product + self._term(operands[2], wide, line)
+    def _of_mad(self, use: _Use) -> Term | None:
+        product = self._of_mul(use)
+        wide = 2 * use.bits if use.modifiers[0] == "wide" else use.bits
+        return None if product is None else product + use.term(2, wide)
 
-    def _of_shl(
-        self, operands: list[str], modifiers: list[str], bits: int, line: int
-    ) -> Term | None:
-        by = self._term(operands[1], 32, line).constant
+    def _of_shl(self, use: _Use) -> Term | None:
+        by = use.term(1, 32).constant
         if by is None:
             return None
-        return self._term(operands[0], bits, line).times(1 << by) if by < bits else NOTHING
+        return use.term(0).times(1 << by) if by < use.bits else NOTHING
 
-    def _of_shr(
-        self, operands: list[str], modifiers: list[str], bits: int, line: int
-    ) -> Term | None:
-        by = self._term(operands[1], 32, line).constant
-        if by is None:
-            return None
-        whole = self._integer(operands[0], bits, modifiers[-1][0] == "s", line)
-        return self._x.split(whole, 1 << by)[0]
+    def _of_shr(self, use: _Use) -> Term | None:
+        by = use.term(1, 32).constant
+        return None if by is None else self._x.split(use.integer(0), 1 << by)[0]
 
-    def _of_and(
-        self, operands: list[str], modifiers: list[str], bits: int, line: int
-    ) -> Term | None:
-        a, b = (self._term(operand, bits, line) for operand in operands)
-        if a.constant is not None:
-            a, b = b, a
-        mask = b.constant
+    def _of_and(self, use: _Use) -> Term | None:
+        i = 0 if use.term(1).constant is not None else 1
+        mask = use.term(1 - i).constant
         if mask is None:
             return None
-        whole = self._x.integer(a, bits, False, self._conditions[self._now])
-        mask %= 1 << bits
+        whole = use.integer(i, signed=False)
+        mask %= 1 << use.bits
         if mask & mask + 1 == 0:  # low bits
             return self._x.split(whole, mask + 1)[1]
         lowest = mask & -mask
@@ -1029,112 +1035,78 @@ class _Frame:
         if upper & upper + 1 == 0:  # bits in a row
             quotient = self._x.split(whole, lowest)[0]
             return self._x.split(quotient, upper + 1)[1].times(lowest)
-        key = (whole, mask, "and")
-        return of(self._x.unknown(key, "and", 0, mask, is_data=True))
+        return of(self._x.unknown((whole, mask, "and"), "and", 0, mask, is_data=True))
 
-    def _of_or(
-        self, operands: list[str], modifiers: list[str], bits: int, line: int
-    ) -> Term | None:
-        a, b = (self._term(operand, bits, line) for operand in operands)
+    def _of_or(self, use: _Use) -> Term | None:
+        a, b = use.term(0), use.term(1)
         for one, other in ((a, b), (b, a)):
             low, high = other.range
-            if low < 0:
-                continue
             size = 1 << high.bit_length()
-            if all(factor % size == 0 for factor in one.parts.values()):
+            if low >= 0 and all(factor % size == 0 for factor in one.parts.values()):
                 return one + other
         return None
 
-    def _of_xor(
-        self, operands: list[str], modifiers: list[str], bits: int, line: int
-    ) -> Term | None:
-        a, b = (self._term(operand, bits, line) for operand in operands)
-        constant = b.constant
+    def _of_xor(self, use: _Use) -> Term | None:
+        constant = use.term(1).constant
         if constant is None or abs(constant) & abs(constant) - 1:
             return None
-        whole = self._x.integer(a, bits, False, self._conditions[self._now])
+        whole = use.integer(0, signed=False)
         if constant < 0:  # all bits from one on
             quotient, rest = self._x.split(whole, -constant)
             return rest + (quotient + number(1)).times(constant)
         bit = self._x.split(self._x.split(whole, constant or 1)[0], 2)[1]
         return whole + number(constant) - bit.times(2 * constant)
 
-    def _of_cvt(
-        self, operands: list[str], modifiers: list[str], bits: int, line: int
-    ) -> Term | None:
-        kinds = [m for m in modifiers if re.fullmatch(r"[busf]\d+", m)]
+    def _of_cvt(self, use: _Use) -> Term | None:
+        kinds = [m for m in use.modifiers if re.fullmatch(r"[busf]\d+", m)]
         if any(kind[0] == "f" for kind in kinds):
             return None
         to, given = (int(kind[1:]) for kind in kinds)
-        if to <= given:
-            return self._term(operands[0], given, line).wrapped(to)
-        return self._integer(operands[0], given, kinds[1][0] == "s", line)
+        return use.term(0, given).wrapped(to) if to <= given else use.integer(0)
 
-    def _of_div(
-        self, operands: list[str], modifiers: list[str], bits: int, line: int
-    ) -> Term | None:
-        found = self._divided(operands, modifiers, bits, line)
+    def _of_div(self, use: _Use) -> Term | None:
+        found = self._divided(use)
         return found and found[0]
 
-    def _of_rem(
-        self, operands: list[str], modifiers: list[str], bits: int, line: int
-    ) -> Term | None:
-        found = self._divided(operands, modifiers, bits, line)
+    def _of_rem(self, use: _Use) -> Term | None:
+        found = self._divided(use)
         return found and found[1]
 
-    def _divided(
-        self, operands: list[str], modifiers: list[str], bits: int, line: int
-    ) -> tuple[Term, Term] | None:
-        a, b = (self._integer(operand, bits, modifiers[-1][0] == "s", line) for operand in operands)
-        if b.constant is None or b.constant <= 0 or a.range[0] < 0:
+    def _divided(self, use: _Use) -> tuple[Term, Term] | None:
+        a, divisor = use.integer(0), use.integer(1).constant
+        if divisor is None or divisor <= 0 or a.range[0] < 0:
             return None
-        return self._x.split(a, b.constant)
+        return self._x.split(a, divisor)
 
-    def _of_min(
-        self, operands: list[str], modifiers: list[str], bits: int, line: int
-    ) -> Term | None:
-        return self._least(operands, modifiers, bits, line, z3.Not)
+    def _of_min(self, use: _Use) -> Term:
+        return self._extreme(use, use.integer(1) - use.integer(0))
 
-    def _of_max(
-        self, operands: list[str], modifiers: list[str], bits: int, line: int
-    ) -> Term | None:
-        return self._least(operands, modifiers, bits, line, lambda found: found)
+    def _of_max(self, use: _Use) -> Term:
+        return self._extreme(use, use.integer(0) - use.integer(1))
 
-    def _least(
-        self,
-        operands: list[str],
-        modifiers: list[str],
-        bits: int,
-        line: int,
-        turned: Callable[[z3.BoolRef], z3.BoolRef],
-    ) -> Term:
-        a, b = (self._integer(operand, bits, modifiers[-1][0] == "s", line) for operand in operands)
-        first = turned(self._x.facts.known(a - b) >= 0)
-        return self._x.one_of((a, b, str(first)), [((first,), a), ((z3.Not(first),), b)])
+    def _extreme(self, use: _Use, advantage: Term) -> Term:
+        """Return the first operand if it has an advantage, else the second one."""
+        a, b = use.integer(0), use.integer(1)
+        first = self._x.facts.known(advantage) >= 0
+        return self._x.one_of((a, b, advantage), [((first,), a), ((z3.Not(first),), b)])
 
-    def _of_abs(
-        self, operands: list[str], modifiers: list[str], bits: int, line: int
-    ) -> Term | None:
-        if modifiers[-1][0] != "f":
+    def _of_abs(self, use: _Use) -> Term | None:
+        if use.modifiers[-1][0] != "f":
             return None
-        whole = self._x.integer(
-            self._term(operands[0], bits, line), bits, False, self._conditions[self._now]
-        )
-        return self._x.split(whole, 1 << bits - 1)[1]
+        return self._x.split(use.integer(0, signed=False), 1 << use.bits - 1)[1]
 
-    def _of_popc(self, operands: list[str], modifiers: list[str], bits: int, line: int) -> Term:
-        return of(self._x.unknown((self._path, line, "count"), "count", 0, bits, is_data=True))
+    def _of_popc(self, use: _Use) -> Term:
+        key = (self._path, use.line, "count")
+        return of(self._x.unknown(key, "count", 0, use.bits, is_data=True))
 
     _of_clz = _of_popc
 
-    def _of_bfe(
-        self, operands: list[str], modifiers: list[str], bits: int, line: int
-    ) -> Term | None:
-        start, size = (self._term(operand, 32, line).constant for operand in operands[1:])
-        if start is None or size is None or modifiers[-1][0] == "s":
+    def _of_bfe(self, use: _Use) -> Term | None:
+        start, size = use.term(1, 32).constant, use.term(2, 32).constant
+        if start is None or size is None or use.modifiers[-1][0] == "s":
             return None
-        whole = self._integer(operands[0], bits, False, line)
-        return self._x.split(self._x.split(whole, 1 << start)[0], 1 << size)[1]
+        shifted = self._x.split(use.integer(0), 1 << start)[0]
+        return self._x.split(shifted, 1 << size)[1]
 
     # ---- memory ----
 
