@@ -49,8 +49,8 @@ MORE_RACES = [
     ("two_link", "mass_matrix_inverse_warp", "float32", "compute_75", False),
     ("two_link", "inverse_dynamics_second_order_scan", "float32", "compute_75", False),
 ]
-#: Barriers of these kernels that are needed. Those after the first of two_link's mass matrix are not:
-#: the thread that wrote a row of four numbers copies it.
+#: The first barriers of these kernels, which are needed. Those after the first one of the mass
+#: matrix are not: the thread that wrote a row of four numbers copies it.
 BARRIERS = {"mass_matrix": 1, "inverse_dynamics_warp": 5}
 
 
