@@ -40,7 +40,7 @@ from gridgen.options import DTYPE_CHOICES
 MAIN = (
     *("inverse_dynamics", "forward_dynamics_aba", "forward_dynamics_crba", "mass_matrix"),
     *("mass_matrix_inverse", "inverse_dynamics_gradient", "forward_dynamics_gradient"),
-    *("forward_kinematics", "step_semi_implicit"),
+    *("forward_kinematics", "step_semi_implicit", "step_gradient_semi_implicit"),
 )
 #: Columns of what a kernel takes: names of figures, and what tables call them.
 TAKEN = {
