@@ -103,7 +103,7 @@ def walk(
     parts = Parts()
     couplings = flatten_mimics(description)
     inertials = {link.name: link.inertial for link in description.links}
-    shapes = {link.name: link.shapes for link in description.links}
+    links = {link.name: link for link in description.links}
     below: dict[str, list[Joint]] = {link.name: [] for link in description.links}
     joints = description.joints
     for joint in joints if description.in_order else sorted(joints, key=lambda joint: joint.name):
@@ -115,7 +115,8 @@ def walk(
     fresh = _fresh_names({joint.name for joint in description.joints} | set(below))
 
     def visit(link: str, body: int, pose: Pose) -> None:
-        parts.frames.append(Frame(link, body, pose.rotation, pose.translation, shapes[link]))
+        drawn = links[link].shapes, links[link].meshes
+        parts.frames.append(Frame(link, body, pose.rotation, pose.translation, *drawn))
         inertial = inertials[link]
         if inertial is not None and body >= 0:
             moving = parts.moving[body]
