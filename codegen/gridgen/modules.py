@@ -14,10 +14,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
 from gridgen.backends import Sources
+from gridgen.collector import collected_rarely
 from gridgen.dynamics.functions import FURTHER_STEPS, frame_idents
 from gridgen.errors import ModelError
 from gridgen.functions import GENERATED
-from gridgen.garbage_collection import collected_rarely
 from gridgen.kernel import Kernel, KernelKey, Work
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import robot_ident, similar
@@ -310,8 +310,8 @@ class PossibleKernels(Kernels):
             return super().find(key)
         if key.name not in self._made:
             if (reason := self._refusal(key)) is not None:
-                message = reason if is_made_freely else f"{key.name}: {reason}"
-                raise ModelError(f"{self._robot}: no {message}")
+                refused = reason if is_made_freely else f"{key.name}: {reason}"
+                raise ModelError(f"{self._robot}: no {refused}")
             self._made[key.name] = self._schedules.kernel(key)
         return self._made[key.name]
 

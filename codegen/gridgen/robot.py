@@ -501,10 +501,10 @@ class Robot(Declared, Drawn, Exported):
         for option, given in (("functions", functions), ("batches", batches), ("dtypes", dtypes)):
             if isinstance(given, str) or not isinstance(given, Sequence):
                 raise OptionError(f"{option} is {show_value(given)}; give a list")
-        requested = TuneSelection(
+        selection = TuneSelection(
             device, tuple(functions), tuple(batches), tuple(dtypes), any_method
         )
-        tuned = tune(self._module, requested)
+        tuned = tune(self._module, selection)
         self.resolver.forget()
         return tuned
 
@@ -555,7 +555,7 @@ class Robot(Declared, Drawn, Exported):
         if batch is not None:
             check_batch(batch)
         resolver = self.resolver
-        requested = [
+        launches = [
             (
                 resolver.kernel_of_call(FUNCTIONS[name], like, backend, method, frame, reference),
                 like,
@@ -565,7 +565,7 @@ class Robot(Declared, Drawn, Exported):
                 np.broadcast_to(np.zeros((), one), (batch or 1, self.nq)) for one in dtypes
             )
         ]
-        warm_up(self._evaluator, requested, batch or 0, backend, progress)
+        warm_up(self._evaluator, launches, batch or 0, backend, progress)
 
     def bind(
         self, function: CompiledName | list[str] | tuple[str, ...], *arguments: Any, **options: Any

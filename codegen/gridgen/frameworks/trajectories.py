@@ -67,8 +67,8 @@ def linearized(
             return type(found)(*(restored(array, arrays["q"]) for array in found))
         if substeps > 1:
             shapes = {f"out[{i}]": array.shape for i, array in enumerate(found)}
-            for room, array in zip(result_arrays(out, shapes, q), found, strict=True):
-                room[...] = array
+            for target, array in zip(result_arrays(out, shapes, q), found, strict=True):
+                target[...] = array
         return out  # type: ignore[no-any-return]
 
 

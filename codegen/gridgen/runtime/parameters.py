@@ -223,9 +223,9 @@ class Parameters:
             return f"{self._robot} has no contacts: load it with ground= (--ground)"
         if name == "ctrl":
             return f"{self._robot} has no actuators: load it with actuators= (--actuators)"
-        expected = "a link, or all," if name == "params" else name
+        needed = "a link, or all," if name == "params" else name
         return (
-            f"{self._robot} has {name} as constants: load it with {expected} in parameters= "
+            f"{self._robot} has {name} as constants: load it with {needed} in parameters= "
             "(grid-gen: --parameters)"
         )
 

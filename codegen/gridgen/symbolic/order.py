@@ -20,7 +20,7 @@ from typing import NamedTuple
 from gridgen.symbolic.program import (
     Block,
     Program,
-    QueryResults,
+    Queried,
     ScheduledStatement,
     SineCosine,
     Statement,
@@ -69,7 +69,7 @@ def ordered(program: Program) -> Program:
     for number, block in enumerate(program.blocks):
         groups.append([])
         for statement in block.statements:
-            assert isinstance(statement, (Statement, SineCosine, QueryResults, Store)), (
+            assert isinstance(statement, (Statement, SineCosine, Queried, Store)), (
                 "the program is split already"
             )
             step = steps[id(statement)] = step_of(statement, block, program.variables)

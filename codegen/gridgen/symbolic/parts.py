@@ -28,7 +28,7 @@ from gridgen.symbolic.program import (
     Keep,
     Load,
     Program,
-    QueryResults,
+    Queried,
     ScheduledStatement,
     SineCosine,
     Statement,
@@ -141,7 +141,7 @@ def _renamed(statement: AnyStatement, own: Callable[[str], str]) -> AnyStatement
         return replace(statement, name=own(statement.name))
     if isinstance(statement, SineCosine):
         return SineCosine(own(statement.sine), own(statement.cosine), statement.angle)
-    if isinstance(statement, QueryResults):
+    if isinstance(statement, Queried):
         return replace(statement, names=tuple(map(own, statement.names)))
     return statement
 
@@ -171,7 +171,7 @@ def split_program(
     steps: list[ScheduledStatement] = []
     for block in program.blocks:
         for statement in with_fills(block).statements:
-            assert isinstance(statement, (Statement, SineCosine, QueryResults, Store, Fill)), (
+            assert isinstance(statement, (Statement, SineCosine, Queried, Store, Fill)), (
                 "the program is split already"
             )
             known = program.steps.get(id(statement))

@@ -30,7 +30,7 @@ from gridgen.symbolic.program import (
     Keep,
     Load,
     Publish,
-    QueryResults,
+    Queried,
     SineCosine,
     Statement,
     Write,
@@ -90,8 +90,8 @@ def block_lines(
                 lines.append(f"{ANGLES}.sincos({number}, {angle}, {results});")
             else:
                 lines.append(f"gridgen::sincos<T>({angle}, {results});")
-        elif isinstance(statement, QueryResults):
-            lines += _query_lines(statement, variables)
+        elif isinstance(statement, Queried):
+            lines += _queried(statement, variables)
         elif isinstance(statement, Statement):
             text = expression(statement.node, variables, define=True)
             lines += wrap(f"const T {statement.name} = {text};")
@@ -128,7 +128,7 @@ def block_lines(
     return lines
 
 
-def _query_lines(statement: QueryResults, variables: Mapping[int, str]) -> list[str]:
+def _queried(statement: Queried, variables: Mapping[int, str]) -> list[str]:
     """Return the call of a query."""
     node, query = statement.node, statement.node.value
     assert isinstance(query, Query)

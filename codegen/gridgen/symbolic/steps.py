@@ -7,7 +7,7 @@ from gridgen.symbolic.memory import Query
 from gridgen.symbolic.program import (
     Block,
     Fill,
-    QueryResults,
+    Queried,
     ScheduledStatement,
     SineCosine,
     Statement,
@@ -16,7 +16,7 @@ from gridgen.symbolic.program import (
 
 
 def step_of(
-    statement: Statement | SineCosine | QueryResults | Store | Fill,
+    statement: Statement | SineCosine | Queried | Store | Fill,
     block: Block,
     variables: dict[int, str],
 ) -> ScheduledStatement:
@@ -26,7 +26,7 @@ def step_of(
         root, defines = statement.node, (statement.name,)
     elif isinstance(statement, SineCosine):
         root, defines = statement.angle, (statement.sine, statement.cosine)
-    elif isinstance(statement, QueryResults):
+    elif isinstance(statement, Queried):
         root, defines = statement.node, statement.names
     else:
         root = statement.value

@@ -427,7 +427,7 @@ WARNINGS = {
 
 
 @pytest.mark.parametrize(("text", "line", "parts"), WARNINGS.values(), ids=WARNINGS.keys())
-def test_a_diagnostic_is_warned_of_where_it_is(text: str, line: int, parts: list[str]) -> None:
+def test_an_oddity_is_warned_of_where_it_is(text: str, line: int, parts: list[str]) -> None:
     with pytest.warns(GridGenWarning) as caught:
         parse_urdf(text)
     (warning,) = caught

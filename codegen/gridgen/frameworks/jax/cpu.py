@@ -69,8 +69,8 @@ class _Kernel(ctypes.Structure):
 
 
 # The handler reads them for the life of the process.
-_STORED: dict[int, tuple[Any, ...]] = {}
-keep(_STORED)
+_KEPT: dict[int, tuple[Any, ...]] = {}
+keep(_KEPT)
 
 
 def _attributes(request: Request) -> dict[str, Any]:
@@ -90,7 +90,7 @@ def _known_number(operation: Operation, dtype: Dtype) -> int:
     parameters = module.description.parameters
     is_checked = parameters.are_checked and "params" in record.inputs
     number = _number(library, f"{prefix}{'_checked' if is_checked else ''}")
-    if number in _STORED:
+    if number in _KEPT:
         return number
     shapes = [*record.inputs.values(), *record.outputs.values()]
     if len(shapes) > MAX_ARRAYS:
@@ -130,7 +130,7 @@ def _known_number(operation: Operation, dtype: Dtype) -> int:
         links = (ctypes.c_char_p * len(names))(*names)
         kernel.rows, kernel.own_rows, kernel.links = len(own), own.ctypes.data, _address(links)
         stored += own, links
-    _STORED[number] = tuple(stored)
+    _KEPT[number] = tuple(stored)
     _handler().gridgen_add(ctypes.byref(kernel))
     return number
 
@@ -158,10 +158,10 @@ def _handler() -> ctypes.CDLL:
     return handler
 
 
-def _room(operation: Operation) -> int:
+def _scratch(operation: Operation) -> int:
     """Return 0: loops use the stack for scratch numbers, one pack of states at a time."""
     return 0
 
 
 #: The handler for kernels on a CPU.
-TARGET = Target(_NAME, _attributes, _room, lambda room, states, itemsize: states)
+TARGET = Target(_NAME, _attributes, _scratch, lambda scratch, states, itemsize: states)

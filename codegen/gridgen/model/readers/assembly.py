@@ -53,7 +53,7 @@ class Assembly:
         return name
 
     def note(self, subject: str, problem: str, advice: str) -> None:
-        """Record an diagnostic; those with the same problem and advice are reported together."""
+        """Record a diagnostic; those with the same problem and advice are reported together."""
         self.diagnostics.append(Diagnostic(f"{problem}; {advice}", subject, problem, advice))
 
     def finish(self, name: str) -> RobotDescription:

@@ -372,7 +372,7 @@ class _Reader(Values):
         return self.document.error(f"<xacro:{local}> is not expanded; {XACRO_ADVICE}", element)
 
     def note(self, where: str, problem: str, advice: str, element: etree._Element) -> None:
-        """Record an diagnostic; those with the same problem and advice are reported together."""
+        """Record a diagnostic; those with the same problem and advice are reported together."""
         line = self.document.line(element)
         self.diagnostics.append(Diagnostic(f"{problem}; {advice}", where, problem, advice, line))
 

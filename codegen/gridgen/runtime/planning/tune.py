@@ -166,13 +166,13 @@ class _Pinned(Planner):
 class _Measurement:
     """Measures functions of a module on one device."""
 
-    def __init__(self, module: Module, requested: TuneSelection) -> None:
+    def __init__(self, module: Module, selection: TuneSelection) -> None:
         self._module = module
-        self._requested = requested
-        self.place = _place(requested.device)
+        self._selection = selection
+        self.place = _place(selection.device)
         self._planner = Planner(module)
         self._clock: Clock = HostClock()
-        if requested.device == "cuda":
+        if selection.device == "cuda":
             from gridgen.backends.cuda.backend import require_device
 
             self._clock = GpuClock(require_device())
@@ -181,18 +181,18 @@ class _Measurement:
     def keys(self) -> Iterator[KernelKey]:
         """Yield the first kernel of each function that is to be measured, of each integrator."""
         kernels = self._module.kernels
-        for name in self._requested.functions or MEASURED:
+        for name in self._selection.functions or MEASURED:
             row = FUNCTIONS[name]
             keys = [KernelKey(name, method) for method in row.methods]
             there = [key for key in keys if self._candidates(key, row, 1, "float32")]
-            if self._requested.functions and not there:
+            if self._selection.functions and not there:
                 kernels.find(keys[0])  # raises the error
-            is_requested = bool(self._requested.functions) or row.is_default
+            is_requested = bool(self._selection.functions) or row.is_default
             if there and is_requested and self._has_choice(there[0], row):
                 yield from there[:1] if row.method_word == "method" else there
 
     def _has_choice(self, key: KernelKey, row: Function) -> bool:
-        return bool(self._requested.functions) or len(self._candidates(key, row, 1, "float32")) > 1
+        return bool(self._selection.functions) or len(self._candidates(key, row, 1, "float32")) > 1
 
     def _candidates(
         self, key: KernelKey, row: Function, batch: int, dtype: Dtype
@@ -239,7 +239,7 @@ class _Measurement:
     def _call(self, candidate: Candidate, inputs: dict[str, Array], out: Any) -> Call:
         """Return a call of one candidate."""
         record = self._module.kernels.by_name[candidate.kernel]
-        function, device = record.key.function, self._requested.device
+        function, device = record.key.function, self._selection.device
         if candidate.block not in self._pinned:
             evaluator = Evaluator(self._module, device, _Pinned(self._module, candidate.block))
             resolver = Resolver(self._module, evaluator)
@@ -253,7 +253,7 @@ class _Measurement:
         return binder.bind(resolver.resolve_named(function, *inputs.values(), out=out, **chosen))
 
 
-def tune(module: Module, requested: TuneSelection, progress: Progress | None = None) -> Tuned:
+def tune(module: Module, selection: TuneSelection, progress: Progress | None = None) -> Tuned:
     """Measure the candidates of ``auto``, and cache the times.
 
     Cached times of other functions and types remain valid.
@@ -263,16 +263,16 @@ def tune(module: Module, requested: TuneSelection, progress: Progress | None = N
         ModelError:   the robot does not support a function.
         GridGenError: the times cannot be cached.
     """
-    measurement = _Measurement(module, requested)
+    measurement = _Measurement(module, selection)
     times: dict[TimedKernel, dict[int, float]] = {}
     keys = [*measurement.keys()]
-    every_form = [(key, dtype) for key in keys for dtype in requested.dtypes]
+    every_form = [(key, dtype) for key in keys for dtype in selection.dtypes]
     with announced("measuring", progress=progress, names_steps=True) as shown:
         for number, (key, dtype) in enumerate(every_form, 1):
-            name = f"{key.function} in {dtype} on {requested.device}"
+            name = f"{key.function} in {dtype} on {selection.device}"
             shown(Step.of("measuring", name, number, len(every_form)))
             too_slow: set[TimedKernel] = set()
-            for batch in sorted(set(requested.batches)):
+            for batch in sorted(set(selection.batches)):
                 found = measurement.times(key, dtype, batch, too_slow)
                 for candidate, seconds in found.items():
                     times.setdefault(candidate, {})[batch] = seconds
@@ -281,24 +281,24 @@ def tune(module: Module, requested: TuneSelection, progress: Progress | None = N
     description, place = module.description, measurement.place
     known = find_profile(description.digest, place)[0]
     every = {**known.times, **times} if known else times
-    profile = Profile(description.name, description.digest, place, requested.any_method, every)
+    profile = Profile(description.name, description.digest, place, selection.any_method, every)
     if times:
         profile.keep()
-    return Tuned(profile, tuple(_outcomes(module, profile, keys, requested)))
+    return Tuned(profile, tuple(_outcomes(module, profile, keys, selection)))
 
 
 def _outcomes(
-    module: Module, profile: Profile, keys: Sequence[KernelKey], requested: TuneSelection
+    module: Module, profile: Profile, keys: Sequence[KernelKey], selection: TuneSelection
 ) -> Iterator[Outcome]:
     """Yield the selection of ``auto`` for each function and batch."""
     after = Planner(module)
     before = Planner(module, use_profiles=False)
     for key in keys:
         row = FUNCTIONS[key.function]
-        for dtype in requested.dtypes:
-            for batch in sorted(set(requested.batches)):
+        for dtype in selection.dtypes:
+            for batch in sorted(set(selection.batches)):
                 found = after.plan(key, row, batch, profile.place, dtype).chosen
-                predicted = before.plan(key, row, batch, profile.place, dtype).chosen
-                took = profile.seconds(timed_kernel(predicted, profile.place, dtype), batch)
+                by_default = before.plan(key, row, batch, profile.place, dtype).chosen
+                took = profile.seconds(timed_kernel(by_default, profile.place, dtype), batch)
                 if found.is_measured and found.seconds is not None and took is not None:
                     yield Outcome(key.function, dtype, batch, found, found.seconds, took)
