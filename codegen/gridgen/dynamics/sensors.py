@@ -106,8 +106,14 @@ class Observation:
 
     @cached_property
     def held(self) -> Problem:
-        """Soft constraints with their forces."""
-        return solved_rows(self.state, actuated(self.state, self.tau))
+        """Soft constraints with their forces, contacts that a sensor observes among them."""
+        tree = self.state.tree
+        chosen = {sensor.contact for sensor in tree.sensors if sensor.contact >= 0}
+        links = {link for sensor in tree.sensors for link in sensor.links}
+        for number, contact in enumerate(tree.contact_model.contacts):
+            if any(solid.link in links for solid in contact.solids):
+                chosen.add(number)
+        return solved_rows(self.state, actuated(self.state, self.tau), chosen)
 
     @cached_property
     def accelerated(self) -> list[BodyMotion]:

@@ -212,7 +212,7 @@ class Sensor:
         contact:  index of its contact.
         pieces:   bodies of a subtree, with a mass in the canonical frame where it is not that of
                   the whole body; of a potential energy, the mass that does not move.
-        links:    those of the subtree; of a touch sensor, the link that it is on.
+        links:    whose contacts it measures: those of a subtree, or the link of a touch sensor.
         zone:     kind and size of the shape of a touch sensor about ``frame``; none for all points.
         field:    magnetic field in the base.
         signs:    of the quaternions of ``frame`` and ``to``: those that its file's simulator has at
