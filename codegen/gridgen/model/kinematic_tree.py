@@ -10,6 +10,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Any
 
+from gridgen.functions.arrays import STANDARD_GRAVITY
 from gridgen.model.description import Shape
 from gridgen.model.lump import NO_MASS, Lump
 from gridgen.model.pose import NO_DISPLACEMENT, Matrix3, Pose, Vector3, euler_zxz, is_sparse
@@ -530,6 +531,11 @@ class KinematicTree(Branches):
     def joint_friction(self) -> tuple[float, ...]:
         """Coulomb friction of each velocity (nv)."""
         return losses(self.bodies, "friction")
+
+    @property
+    def gravity(self) -> tuple[float, ...]:
+        """Default of ``gravity`` [m/s^2]."""
+        return self.parameters.get("gravity", STANDARD_GRAVITY)
 
     @property
     def total_mass(self) -> float:
