@@ -40,7 +40,7 @@ from gridgen.options import DTYPE_CHOICES
 MAIN = (
     *("inverse_dynamics", "forward_dynamics_aba", "forward_dynamics_crba", "mass_matrix"),
     *("mass_matrix_inverse", "inverse_dynamics_gradient", "forward_dynamics_gradient"),
-    *("forward_kinematics", "step_semi_implicit"),
+    *("forward_kinematics", "step_semi_implicit", "step_gradient_semi_implicit"),
 )
 #: Columns of what a kernel takes: names of figures, and what tables call them.
 TAKEN = {
@@ -222,7 +222,7 @@ def _row(
     code = kernel_of(compiled.image)
     work, size = case.module.work(kernel), ITEM_BYTES[dtype]
     launch = launch_of(sources, kernel.name, dtype, rows=has_rows, arch=arguments.arch)
-    has_loops = kernel.team is not None or kernel.name in sources.room
+    has_loops = kernel.team is not None or kernel.name in sources.scratch
     times = []
     for batch in arguments.batch:
         demand = demand_of(kernel, work, size, layout=arguments.layout, batch=batch)

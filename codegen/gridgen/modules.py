@@ -29,7 +29,7 @@ from gridgen.runtime.module.kernels import Kernels, subsets
 from gridgen.schedules import KernelSelection, Schedules
 from gridgen.schedules.thread.schedule import remedies
 from gridgen.source_cache import cached_sources
-from gridgen.version import __version__
+from gridgen.version import MODULE_FORM, __version__
 
 if TYPE_CHECKING:  # what traces and writes text is imported when it is needed
     from gridgen.emit.expressions import Expressions
@@ -310,8 +310,8 @@ class PossibleKernels(Kernels):
             return super().find(key)
         if key.name not in self._made:
             if (reason := self._refusal(key)) is not None:
-                told = reason if is_made_freely else f"{key.name}: {reason}"
-                raise ModelError(f"{self._robot}: no {told}")
+                refused = reason if is_made_freely else f"{key.name}: {reason}"
+                raise ModelError(f"{self._robot}: no {refused}")
             self._made[key.name] = self._schedules.kernel(key)
         return self._made[key.name]
 
@@ -333,6 +333,6 @@ class PossibleKernels(Kernels):
 @cache
 def versions() -> Mapping[str, str]:
     """Return the versions that determine the output."""
-    return {"grid-gen": __version__} | {
+    return {"module": MODULE_FORM, "grid-gen": __version__} | {
         name: metadata.version(name) for name in ("jinja2", "numpy", "sympy")
     }

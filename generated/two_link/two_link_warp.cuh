@@ -1045,7 +1045,7 @@ __device__ const int indices[2][8] = {
 };
 
 // One state (articulated bodies in the frame of the base, docs/warp.md).
-// About 459 operations of a lane, 9 synchronizations.
+// About 518 operations of a lane, 8 synchronizations.
 template <class T>
 __device__ __forceinline__ void evaluate(
     const int lane,
@@ -1059,8 +1059,7 @@ __device__ __forceinline__ void evaluate(
 {
     using R = T;
     T* const pose_shared = shared + 0;  // 96 numbers
-    T* const origin_shared = shared + 96;  // 32 numbers
-    T* const velocity_shared = shared + 0;  // 96 numbers
+    T* const velocity_shared = shared + 96;  // 96 numbers
     T* const acceleration_shared = shared + 252;  // 96 numbers
     T* const answer_shared = shared + 348;  // 96 numbers
     T* const body_shared = shared + 0;  // 252 numbers
@@ -1074,12 +1073,12 @@ __device__ __forceinline__ void evaluate(
     const T t6 = numbers<T>[2][lane];
     const T t7 = numbers<T>[3][lane];
     const T t8 = numbers<T>[4][lane];
-    const T t25 = (lane > 0 && lane < 3 ? tau[(lane - 1)] : T(0));
-    const T t26 = (lane > 0 && lane < 3 ? qd[(lane - 1)] : T(0));
-    const T t60 = numbers<T>[5][lane];
-    const T t61 = numbers<T>[6][lane];
-    const T t62 = numbers<T>[7][lane];
-    const T t63 = numbers<T>[8][lane];
+    const T t40 = (lane > 0 && lane < 3 ? tau[(lane - 1)] : T(0));
+    const T t41 = (lane > 0 && lane < 3 ? qd[(lane - 1)] : T(0));
+    const T t75 = numbers<T>[5][lane];
+    const T t76 = numbers<T>[6][lane];
+    const T t77 = numbers<T>[7][lane];
+    const T t78 = numbers<T>[8][lane];
 
     // placement of each body in the base
     T t2, t3;
@@ -1104,255 +1103,268 @@ __device__ __forceinline__ void evaluate(
     const T t22 = fma(t8, pose[2], fma(t7, pose[0], pose[9]));
     const T t23 = fma(t8, pose[5], fma(t7, pose[3], pose[10]));
     const T t24 = fma(t8, pose[8], fma(t7, pose[6], pose[11]));
-
-    // origins of the limbs
-    gridgen::store_record<T>(origin_shared + 4 * lane, gridgen::Numbers<T, 3>{t22, t23, t24});
-    __syncwarp();
-    const auto origin = gridgen::load_record<T, 3>(origin_shared + 4 * indices[0][lane]);
-    const T t27 = fnma(t18, t24, t21 * t23);
-    const T t28 = fnma(t21, t22, t15 * t24);
-    const T t29 = fnma(t15, t23, t18 * t22);
-    const T t30 = t26 * t27;
-    const T t31 = t26 * t28;
-    const T t32 = t26 * t29;
-    const T t33 = t15 * t26;
-    const T t34 = t18 * t26;
-    const T t35 = t21 * t26;
+    const T t25 = fma(R(-0.5), fma(t19, t19, fma(t16, t16, t13 * t13)), R(1.5));
+    const T t26 = R(0.5) * fma(t19, t20, fma(t16, t17, t13 * t14));
+    const T t27 = R(0.5) * fma(t19, t21, fma(t16, t18, t13 * t15));
+    const T t28 = fma(R(-0.5), fma(t20, t20, fma(t17, t17, t14 * t14)), R(1.5));
+    const T t29 = R(0.5) * fma(t20, t21, fma(t17, t18, t14 * t15));
+    const T t30 = fma(R(-0.5), fma(t21, t21, fma(t18, t18, t15 * t15)), R(1.5));
+    const T t31 = fnma(t15, t27, fnma(t14, t26, t13 * t25));
+    const T t32 = fnma(t15, t29, fma(t14, t28, -t13 * t26));
+    const T t33 = fma(t15, t30, fnma(t14, t29, -t13 * t27));
+    const T t34 = fnma(t18, t27, fnma(t17, t26, t16 * t25));
+    const T t35 = fnma(t18, t29, fma(t17, t28, -t16 * t26));
+    const T t36 = fma(t18, t30, fnma(t17, t29, -t16 * t27));
+    const T t37 = fnma(t21, t27, fnma(t20, t26, t19 * t25));
+    const T t38 = fnma(t21, t29, fma(t20, t28, -t19 * t26));
+    const T t39 = fma(t21, t30, fnma(t20, t29, -t19 * t27));
+    const T t42 = fnma(t24, t36, t23 * t39);
+    const T t43 = fnma(t22, t39, t24 * t33);
+    const T t44 = fnma(t23, t33, t22 * t36);
+    const T t45 = t41 * t42;
+    const T t46 = t41 * t43;
+    const T t47 = t41 * t44;
+    const T t48 = t33 * t41;
+    const T t49 = t36 * t41;
+    const T t50 = t39 * t41;
 
     // velocity: sums along the paths
-    gridgen::store_record<T>(velocity_shared + 12 * lane, gridgen::Numbers<T, 6>{t30, t31, t32,
-        t33, t34, t35});
+    gridgen::store_record<T>(velocity_shared + 12 * lane, gridgen::Numbers<T, 6>{t45, t46, t47,
+        t48, t49, t50});
     __syncwarp();
     const auto velocity = gridgen::load_record<T, 6>(velocity_shared + 12 * indices[0][lane]);
-    const T t36 = t30 + velocity[0];
-    const T t37 = t31 + velocity[1];
-    const T t38 = t32 + velocity[2];
-    const T t39 = t33 + velocity[3];
-    const T t40 = t34 + velocity[4];
-    const T t41 = t35 + velocity[5];
-    const T t42 = fnma(t23, t41, fma(t24, t40, t36));
-    const T t43 = fnma(t24, t39, fma(t22, t41, t37));
-    const T t44 = fnma(t22, t40, fma(t23, t39, t38));
-    const T t45 = fnma(t18, t38, fma(t21, t37, fnma(t28, t41, t29 * t40)));
-    const T t46 = fnma(t21, t36, fma(t15, t38, fnma(t29, t39, t27 * t41)));
-    const T t47 = fnma(t15, t37, fma(t18, t36, fnma(t27, t40, t28 * t39)));
-    const T t48 = t26 * t45;
-    const T t49 = t26 * t46;
-    const T t50 = t26 * t47;
-    const T t51 = t26 * fnma(t18, t41, t21 * t40);
-    const T t52 = t26 * fnma(t21, t39, t15 * t41);
-    const T t53 = t26 * fnma(t15, t40, t18 * t39);
+    const T t51 = t45 + velocity[0];
+    const T t52 = t46 + velocity[1];
+    const T t53 = t47 + velocity[2];
+    const T t54 = t48 + velocity[3];
+    const T t55 = t49 + velocity[4];
+    const T t56 = t50 + velocity[5];
+    const T t57 = fnma(t23, t56, fma(t24, t55, t51));
+    const T t58 = fnma(t24, t54, fma(t22, t56, t52));
+    const T t59 = fnma(t22, t55, fma(t23, t54, t53));
+    const T t60 = fnma(t36, t53, fma(t39, t52, fnma(t43, t56, t44 * t55)));
+    const T t61 = fnma(t39, t51, fma(t33, t53, fnma(t44, t54, t42 * t56)));
+    const T t62 = fnma(t33, t52, fma(t36, t51, fnma(t42, t55, t43 * t54)));
+    const T t63 = t41 * t60;
+    const T t64 = t41 * t61;
+    const T t65 = t41 * t62;
+    const T t66 = t41 * fnma(t36, t56, t39 * t55);
+    const T t67 = t41 * fnma(t39, t54, t33 * t56);
+    const T t68 = t41 * fnma(t33, t55, t36 * t54);
 
     // acceleration: sums along the paths
-    gridgen::store_record<T>(acceleration_shared + 12 * lane, gridgen::Numbers<T, 6>{t48, t49, t50,
-        t51, t52, t53});
+    gridgen::store_record<T>(acceleration_shared + 12 * lane, gridgen::Numbers<T, 6>{t63, t64, t65,
+        t66, t67, t68});
     __syncwarp();
     const auto acceleration = gridgen::load_record<T, 6>(acceleration_shared + 12 *
         indices[0][lane]);
-    const T t54 = t51 + acceleration[3];
-    const T t55 = t52 + acceleration[4];
-    const T t56 = t53 + acceleration[5];
-    const T t57 = fnma(t23, t56, fma(t24, t55, t48 + acceleration[0] - gravity[0]));
-    const T t58 = fnma(t24, t54, fma(t22, t56, t49 + acceleration[1] - gravity[1]));
-    const T t59 = fnma(t22, t55, fma(t23, t54, t50 + acceleration[2] - gravity[2]));
+    const T t69 = t66 + acceleration[3];
+    const T t70 = t67 + acceleration[4];
+    const T t71 = t68 + acceleration[5];
+    const T t72 = fnma(t23, t71, fma(t24, t70, t63 + acceleration[0] - gravity[0]));
+    const T t73 = fnma(t24, t69, fma(t22, t71, t64 + acceleration[1] - gravity[1]));
+    const T t74 = fnma(t22, t70, fma(t23, t69, t65 + acceleration[2] - gravity[2]));
 
     // inertia and wrench of each body
-    const T t64 = t13 * t61;
-    const T t65 = t16 * t61;
-    const T t66 = t19 * t61;
-    const T t67 = t13 * t62;
-    const T t68 = t14 * t63;
-    const T t69 = t15 * t63;
-    const T t70 = t16 * t62;
-    const T t71 = t17 * t63;
-    const T t72 = t18 * t63;
-    const T t73 = fma(t15, t69, fma(t14, t68, t13 * t67));
-    const T t74 = fma(t18, t69, fma(t17, t68, t16 * t67));
-    const T t75 = fma(t21, t69, fma(t20, t68, t19 * t67));
-    const T t76 = fma(t18, t72, fma(t17, t71, t16 * t70));
-    const T t77 = fma(t21, t72, fma(t20, t71, t19 * t70));
-    const T t78 = fma(t20, t20 * t63, t19 * (t19 * t62));
-    const T t79 = fma(t21, t21 * t63, t78);
-    const T t80 = fnma(t41, t65, fma(t40, t66, t42 * t60));
-    const T t81 = fnma(t39, t66, fma(t41, t64, t43 * t60));
-    const T t82 = fnma(t40, t64, fma(t39, t65, t44 * t60));
-    const T t83 = fma(t44, t65, fma(t41, t75, fma(t40, t74, t39 * t73)));
-    const T t84 = fnma(t43, t66, t83);
-    const T t85 = fma(t42, t66, fma(t41, t77, fma(t40, t76, t39 * t74)));
-    const T t86 = fnma(t44, t64, t85);
-    const T t87 = fma(t43, t64, fma(t41, t79, fma(t40, t77, t39 * t75)));
-    const T t88 = fnma(t42, t65, t87);
-    const T t89 = fma(t40, t82, fnma(t56, t65, fma(t55, t66, t57 * t60)));
-    const T t90 = fnma(t41, t81, t89);
-    const T t91 = fma(t41, t80, fnma(t54, t66, fma(t56, t64, t58 * t60)));
-    const T t92 = fnma(t39, t82, t91);
-    const T t93 = fma(t39, t81, fnma(t55, t64, fma(t54, t65, t59 * t60)));
-    const T t94 = fnma(t40, t80, t93);
-    const T t95 = fma(t59, t65, fma(t56, t75, fma(t55, t74, t54 * t73)));
-    const T t96 = fnma(t41, t86, fma(t40, t88, fnma(t58, t66, t95)));
-    const T t97 = fnma(t44, t81, fma(t43, t82, t96));
-    const T t98 = fma(t57, t66, fma(t56, t77, fma(t55, t76, t54 * t74)));
-    const T t99 = fnma(t39, t88, fma(t41, t84, fnma(t59, t64, t98)));
-    const T t100 = fnma(t42, t82, fma(t44, t80, t99));
-    const T t101 = fma(t58, t64, fma(t56, t79, fma(t55, t77, t54 * t75)));
-    const T t102 = fnma(t40, t84, fma(t39, t86, fnma(t57, t65, t101)));
-    const T t103 = fnma(t43, t80, fma(t42, t81, t102));
+    const T t79 = t31 * t76;
+    const T t80 = t34 * t76;
+    const T t81 = t37 * t76;
+    const T t82 = t31 * t77;
+    const T t83 = t32 * t78;
+    const T t84 = t33 * t78;
+    const T t85 = t34 * t77;
+    const T t86 = t35 * t78;
+    const T t87 = t36 * t78;
+    const T t88 = fma(t33, t84, fma(t32, t83, t31 * t82));
+    const T t89 = fma(t36, t84, fma(t35, t83, t34 * t82));
+    const T t90 = fma(t39, t84, fma(t38, t83, t37 * t82));
+    const T t91 = fma(t36, t87, fma(t35, t86, t34 * t85));
+    const T t92 = fma(t39, t87, fma(t38, t86, t37 * t85));
+    const T t93 = fma(t38, t38 * t78, t37 * (t37 * t77));
+    const T t94 = fma(t39, t39 * t78, t93);
+    const T t95 = fnma(t56, t80, fma(t55, t81, t57 * t75));
+    const T t96 = fnma(t54, t81, fma(t56, t79, t58 * t75));
+    const T t97 = fnma(t55, t79, fma(t54, t80, t59 * t75));
+    const T t98 = fma(t59, t80, fma(t56, t90, fma(t55, t89, t54 * t88)));
+    const T t99 = fnma(t58, t81, t98);
+    const T t100 = fma(t57, t81, fma(t56, t92, fma(t55, t91, t54 * t89)));
+    const T t101 = fnma(t59, t79, t100);
+    const T t102 = fma(t58, t79, fma(t56, t94, fma(t55, t92, t54 * t90)));
+    const T t103 = fnma(t57, t80, t102);
+    const T t104 = fma(t55, t97, fnma(t71, t80, fma(t70, t81, t72 * t75)));
+    const T t105 = fnma(t56, t96, t104);
+    const T t106 = fma(t56, t95, fnma(t69, t81, fma(t71, t79, t73 * t75)));
+    const T t107 = fnma(t54, t97, t106);
+    const T t108 = fma(t54, t96, fnma(t70, t79, fma(t69, t80, t74 * t75)));
+    const T t109 = fnma(t55, t95, t108);
+    const T t110 = fma(t74, t80, fma(t71, t90, fma(t70, t89, t69 * t88)));
+    const T t111 = fnma(t56, t101, fma(t55, t103, fnma(t73, t81, t110)));
+    const T t112 = fnma(t59, t96, fma(t58, t97, t111));
+    const T t113 = fma(t72, t81, fma(t71, t92, fma(t70, t91, t69 * t89)));
+    const T t114 = fnma(t54, t103, fma(t56, t99, fnma(t74, t79, t113)));
+    const T t115 = fnma(t57, t97, fma(t59, t95, t114));
+    const T t116 = fma(t73, t79, fma(t71, t94, fma(t70, t92, t69 * t90)));
+    const T t117 = fnma(t55, t99, fma(t54, t101, fnma(t72, t80, t116)));
+    const T t118 = fnma(t58, t95, fma(t57, t96, t117));
 
     // articulated bodies: levels from the tips
-    const T t104 = t22 - origin[0];
-    const T t105 = t23 - origin[1];
-    const T t106 = t24 - origin[2];
+    const T t119 = fma(t8, t11, t3 * t7);
+    const T t120 = fma(t8, t12, -t2 * t7);
+    const T t121 = t4 * t8;
+    const T t122 = fma(t33, t121, fma(t32, t120, t31 * t119));
+    const T t123 = fma(t36, t121, fma(t35, t120, t34 * t119));
+    const T t124 = fma(t39, t121, fma(t38, t120, t37 * t119));
     if (lane < 1) {
-        gridgen::store_record<T>(body_shared, gridgen::Numbers<T, 27>{t60, t0, t0, t60, t0, t60, t0,
-            t66, -t65, -t66, t0, t64, t65, -t64, t0, t73, t74, t75, t76, t77, t79, t90, t92, t94, t97,
-            t100, t103});
+        gridgen::store_record<T>(body_shared, gridgen::Numbers<T, 27>{t75, t0, t0, t75, t0, t75, t0,
+            t81, -t80, -t81, t0, t79, t80, -t79, t0, t88, t89, t90, t91, t92, t94, t105, t107, t109,
+            t112, t115, t118});
         gridgen::store_record<T>(body_shared + 28 * 8, gridgen::Numbers<T, 27>{t0, t0, t0, t0, t0, t0,
             t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0});
     }
     const int depth = indices[1][lane];
     GRIDGEN_ROLLED for (int level = 2; level <= 2; ++level) {
         if (depth == level) {
-            const T t107 = fnma(t21, t65, t18 * t66);
-            const T t108 = fma(t21, t64, -t15 * t66);
-            const T t109 = fnma(t18, t64, t15 * t65);
-            const T t110 = fma(t21, t75, fma(t18, t74, t15 * t73));
-            const T t111 = fma(t21, t77, fma(t18, t76, t15 * t74));
-            const T t112 = fma(t21, t79, fma(t18, t77, t15 * t75));
-            const T t113 = gridgen::reciprocal<T>(fma(t21, t112, fma(t18, t111, t15 * t110)));
-            const T t114 = t107 * t113;
-            const T t115 = t108 * t113;
-            const T t116 = t109 * t113;
-            const T t117 = t110 * t113;
-            const T t118 = t111 * t113;
-            const T t119 = t112 * t113;
-            const T t120 = t113 * fnma(t21, t103, fnma(t18, t100, fnma(t15, t97, t25)));
-            gridgen::store_record<T>(answer_shared + 12 * lane, gridgen::Numbers<T, 7>{t114, t115, t116,
-                t117, t118, t119, t120});
-            const T t121 = fnma(t107, t114, t60);
-            const T t122 = t107 * t115;
-            const T t123 = t107 * t116;
-            const T t124 = fnma(t108, t115, t60);
-            const T t125 = t108 * t116;
-            const T t126 = fnma(t109, t116, t60);
-            const T t127 = t107 * t117;
-            const T t128 = fnma(t107, t118, t66);
-            const T t129 = fma(t107, t119, t65);
-            const T t130 = fma(t108, t117, t66);
-            const T t131 = t108 * t118;
-            const T t132 = fnma(t108, t119, t64);
-            const T t133 = fnma(t109, t117, t65);
-            const T t134 = fma(t109, t118, t64);
-            const T t135 = fma(t107, t120, t90);
-            const T t136 = fma(t108, t120, t92);
-            const T t137 = fma(t109, t120, t94);
-            const T t138 = fma(t105, t123, fnma(t106, t122, t127));
-            const T t139 = fma(t106, t121, fma(t104, t123, t128));
-            const T t140 = fma(t104, t122, fma(t105, t121, t129));
-            const T t141 = fma(t105, t125, fma(t106, t124, t130));
-            const T t142 = fnma(t104, t125, fma(t106, t122, t131));
-            const T t143 = fma(t104, t124, fma(t105, t122, t132));
-            const T t144 = fma(t105, t126, fma(t106, t125, t133));
-            const T t145 = fma(t106, t123, fma(t104, t126, t134));
-            const T t146 = fma(t104, t125, fnma(t105, t123, t109 * t119));
-            const T t147 = fma(t106, t130, fma(t105, t133, fnma(t110, t117, t73)));
-            const T t148 = fma(t106, t141, fma(t105, t144, t147));
-            const T t149 = fnma(t104, t133, fnma(t106, t127, fnma(t110, t118, t74)));
-            const T t150 = fma(t106, t142, fnma(t105, t145, t149));
-            const T t151 = fma(t105, t127, fnma(t104, t130, fnma(t110, t119, t75)));
-            const T t152 = fnma(t106, t143, fnma(t105, t146, t151));
-            const T t153 = fma(t104, t134, fma(t106, t128, fnma(t111, t118, t76)));
-            const T t154 = fma(t104, t145, fma(t106, t139, t153));
-            const T t155 = fnma(t105, t128, fnma(t104, t131, fnma(t111, t119, t77)));
-            const T t156 = fma(t104, t146, fnma(t106, t140, t155));
-            const T t157 = fma(t105, t129, fma(t104, t132, fnma(t112, t119, t79)));
-            const T t158 = fma(t105, t140, fma(t104, t143, t157));
-            const T t159 = fnma(t106, t136, fma(t105, t137, fma(t110, t120, t97)));
-            const T t160 = fnma(t104, t137, fma(t106, t135, fma(t111, t120, t100)));
-            const T t161 = fnma(t105, t135, fma(t104, t136, fma(t112, t120, t103)));
-            gridgen::store_record<T>(body_shared + 28 * lane, gridgen::Numbers<T, 27>{t121, -t122, -t123,
-                t124, -t125, t126, -t138, t139, -t140, -t141, -t142, t143, t144, -t145, -t146, t148, t150,
-                t152, t154, t156, t158, t135, t136, t137, t159, t160, t161});
+            const T t125 = fnma(t39, t80, t36 * t81);
+            const T t126 = fma(t39, t79, -t33 * t81);
+            const T t127 = fnma(t36, t79, t33 * t80);
+            const T t128 = fma(t39, t90, fma(t36, t89, t33 * t88));
+            const T t129 = fma(t39, t92, fma(t36, t91, t33 * t89));
+            const T t130 = fma(t39, t94, fma(t36, t92, t33 * t90));
+            const T t131 = gridgen::reciprocal<T>(fma(t39, t130, fma(t36, t129, t33 * t128)));
+            const T t132 = t125 * t131;
+            const T t133 = t126 * t131;
+            const T t134 = t127 * t131;
+            const T t135 = t128 * t131;
+            const T t136 = t129 * t131;
+            const T t137 = t130 * t131;
+            const T t138 = t131 * fnma(t39, t118, fnma(t36, t115, fnma(t33, t112, t40)));
+            gridgen::store_record<T>(answer_shared + 12 * lane, gridgen::Numbers<T, 7>{t132, t133, t134,
+                t135, t136, t137, t138});
+            const T t139 = fnma(t125, t132, t75);
+            const T t140 = t125 * t133;
+            const T t141 = t125 * t134;
+            const T t142 = fnma(t126, t133, t75);
+            const T t143 = t126 * t134;
+            const T t144 = fnma(t127, t134, t75);
+            const T t145 = t125 * t135;
+            const T t146 = fnma(t125, t136, t81);
+            const T t147 = fma(t125, t137, t80);
+            const T t148 = fma(t126, t135, t81);
+            const T t149 = t126 * t136;
+            const T t150 = fnma(t126, t137, t79);
+            const T t151 = fnma(t127, t135, t80);
+            const T t152 = fma(t127, t136, t79);
+            const T t153 = fma(t125, t138, t105);
+            const T t154 = fma(t126, t138, t107);
+            const T t155 = fma(t127, t138, t109);
+            const T t156 = fma(t123, t141, fnma(t124, t140, t145));
+            const T t157 = fma(t124, t139, fma(t122, t141, t146));
+            const T t158 = fma(t122, t140, fma(t123, t139, t147));
+            const T t159 = fma(t123, t143, fma(t124, t142, t148));
+            const T t160 = fnma(t122, t143, fma(t124, t140, t149));
+            const T t161 = fma(t122, t142, fma(t123, t140, t150));
+            const T t162 = fma(t123, t144, fma(t124, t143, t151));
+            const T t163 = fma(t124, t141, fma(t122, t144, t152));
+            const T t164 = fma(t122, t143, fnma(t123, t141, t127 * t137));
+            const T t165 = fma(t124, t148, fma(t123, t151, fnma(t128, t135, t88)));
+            const T t166 = fma(t124, t159, fma(t123, t162, t165));
+            const T t167 = fnma(t122, t151, fnma(t124, t145, fnma(t128, t136, t89)));
+            const T t168 = fma(t124, t160, fnma(t123, t163, t167));
+            const T t169 = fma(t123, t145, fnma(t122, t148, fnma(t128, t137, t90)));
+            const T t170 = fnma(t124, t161, fnma(t123, t164, t169));
+            const T t171 = fma(t122, t152, fma(t124, t146, fnma(t129, t136, t91)));
+            const T t172 = fma(t122, t163, fma(t124, t157, t171));
+            const T t173 = fnma(t123, t146, fnma(t122, t149, fnma(t129, t137, t92)));
+            const T t174 = fma(t122, t164, fnma(t124, t158, t173));
+            const T t175 = fma(t123, t147, fma(t122, t150, fnma(t130, t137, t94)));
+            const T t176 = fma(t123, t158, fma(t122, t161, t175));
+            const T t177 = fnma(t124, t154, fma(t123, t155, fma(t128, t138, t112)));
+            const T t178 = fnma(t122, t155, fma(t124, t153, fma(t129, t138, t115)));
+            const T t179 = fnma(t123, t153, fma(t122, t154, fma(t130, t138, t118)));
+            gridgen::store_record<T>(body_shared + 28 * lane, gridgen::Numbers<T, 27>{t139, -t140, -t141,
+                t142, -t143, t144, -t156, t157, -t158, -t159, -t160, t161, t162, -t163, -t164, t166, t168,
+                t170, t172, t174, t176, t153, t154, t155, t177, t178, t179});
         }
         __syncwarp();
     }
     GRIDGEN_ROLLED for (int level = 1; level <= 1; ++level) {
         if (depth == level) {
             const auto body = gridgen::load_record<T, 27>(body_shared + 28 * (lane + 1));
-            const T t162 = t66 + body[7];
-            const T t163 = body[8] - t65;
-            const T t164 = body[9] - t66;
-            const T t165 = t64 + body[11];
-            const T t166 = t65 + body[12];
-            const T t167 = body[13] - t64;
-            const T t168 = t73 + body[15];
-            const T t169 = t74 + body[16];
-            const T t170 = t75 + body[17];
-            const T t171 = t76 + body[18];
-            const T t172 = t77 + body[19];
-            const T t173 = t79 + body[20];
-            const T t174 = t97 + body[24];
-            const T t175 = t100 + body[25];
-            const T t176 = t103 + body[26];
-            const T t177 = fma(t21, t163, fma(t18, t162, t15 * body[6]));
-            const T t178 = fma(t21, t165, fma(t18, body[10], t15 * t164));
-            const T t179 = fma(t21, body[14], fma(t18, t167, t15 * t166));
-            const T t180 = fma(t21, t170, fma(t18, t169, t15 * t168));
-            const T t181 = fma(t21, t172, fma(t18, t171, t15 * t169));
-            const T t182 = fma(t21, t173, fma(t18, t172, t15 * t170));
-            const T t183 = gridgen::reciprocal<T>(fma(t21, t182, fma(t18, t181, t15 * t180)));
-            const T t184 = t177 * t183;
-            const T t185 = t178 * t183;
-            const T t186 = t179 * t183;
-            const T t187 = t180 * t183;
-            const T t188 = t181 * t183;
-            const T t189 = t182 * t183;
-            const T t190 = t183 * fnma(t21, t176, fnma(t18, t175, fnma(t15, t174, t25)));
-            gridgen::store_record<T>(answer_shared + 12 * lane, gridgen::Numbers<T, 7>{t184, t185, t186,
-                t187, t188, t189, t190});
-            const T t191 = fnma(t177, t184, t60 + body[0]);
-            const T t192 = fnma(t177, t185, body[1]);
-            const T t193 = fnma(t177, t186, body[2]);
-            const T t194 = fnma(t178, t185, t60 + body[3]);
-            const T t195 = fnma(t178, t186, body[4]);
-            const T t196 = fnma(t179, t186, t60 + body[5]);
-            const T t197 = fnma(t177, t187, body[6]);
-            const T t198 = fnma(t177, t188, t162);
-            const T t199 = fnma(t177, t189, t163);
-            const T t200 = fnma(t178, t187, t164);
-            const T t201 = fnma(t178, t188, body[10]);
-            const T t202 = fnma(t178, t189, t165);
-            const T t203 = fnma(t179, t187, t166);
-            const T t204 = fnma(t179, t188, t167);
-            const T t205 = fma(t177, t190, t90 + body[21]);
-            const T t206 = fma(t178, t190, t92 + body[22]);
-            const T t207 = fma(t179, t190, t94 + body[23]);
-            const T t208 = fma(t105, t193, fnma(t106, t192, t197));
-            const T t209 = fma(t106, t191, fnma(t104, t193, t198));
-            const T t210 = fma(t104, t192, fnma(t105, t191, t199));
-            const T t211 = fma(t105, t195, fnma(t106, t194, t200));
-            const T t212 = fnma(t104, t195, fma(t106, t192, t201));
-            const T t213 = fma(t104, t194, fnma(t105, t192, t202));
-            const T t214 = fma(t105, t196, fnma(t106, t195, t203));
-            const T t215 = fma(t106, t193, fnma(t104, t196, t204));
-            const T t216 = fma(t104, t195, fnma(t105, t193, fnma(t179, t189, body[14])));
-            const T t217 = fnma(t106, t200, fma(t105, t203, fnma(t180, t187, t168)));
-            const T t218 = fnma(t106, t211, fma(t105, t214, t217));
-            const T t219 = fnma(t104, t203, fma(t106, t197, fnma(t180, t188, t169)));
-            const T t220 = fnma(t106, t212, fma(t105, t215, t219));
-            const T t221 = fnma(t105, t197, fma(t104, t200, fnma(t180, t189, t170)));
-            const T t222 = fnma(t106, t213, fma(t105, t216, t221));
-            const T t223 = fnma(t104, t204, fma(t106, t198, fnma(t181, t188, t171)));
-            const T t224 = fnma(t104, t215, fma(t106, t209, t223));
-            const T t225 = fnma(t105, t198, fma(t104, t201, fnma(t181, t189, t172)));
-            const T t226 = fnma(t104, t216, fma(t106, t210, t225));
-            const T t227 = fnma(t105, t199, fma(t104, t202, fnma(t182, t189, t173)));
-            const T t228 = fnma(t105, t210, fma(t104, t213, t227));
-            const T t229 = fnma(t106, t206, fma(t105, t207, fma(t180, t190, t174)));
-            const T t230 = fnma(t104, t207, fma(t106, t205, fma(t181, t190, t175)));
-            const T t231 = fnma(t105, t205, fma(t104, t206, fma(t182, t190, t176)));
-            gridgen::store_record<T>(body_shared + 28 * lane, gridgen::Numbers<T, 27>{t191, t192, t193,
-                t194, t195, t196, t208, t209, t210, t211, t212, t213, t214, t215, t216, t218, t220, t222,
-                t224, t226, t228, t205, t206, t207, t229, t230, t231});
+            const T t180 = t81 + body[7];
+            const T t181 = body[8] - t80;
+            const T t182 = body[9] - t81;
+            const T t183 = t79 + body[11];
+            const T t184 = t80 + body[12];
+            const T t185 = body[13] - t79;
+            const T t186 = t88 + body[15];
+            const T t187 = t89 + body[16];
+            const T t188 = t90 + body[17];
+            const T t189 = t91 + body[18];
+            const T t190 = t92 + body[19];
+            const T t191 = t94 + body[20];
+            const T t192 = t112 + body[24];
+            const T t193 = t115 + body[25];
+            const T t194 = t118 + body[26];
+            const T t195 = fma(t39, t181, fma(t36, t180, t33 * body[6]));
+            const T t196 = fma(t39, t183, fma(t36, body[10], t33 * t182));
+            const T t197 = fma(t39, body[14], fma(t36, t185, t33 * t184));
+            const T t198 = fma(t39, t188, fma(t36, t187, t33 * t186));
+            const T t199 = fma(t39, t190, fma(t36, t189, t33 * t187));
+            const T t200 = fma(t39, t191, fma(t36, t190, t33 * t188));
+            const T t201 = gridgen::reciprocal<T>(fma(t39, t200, fma(t36, t199, t33 * t198)));
+            const T t202 = t195 * t201;
+            const T t203 = t196 * t201;
+            const T t204 = t197 * t201;
+            const T t205 = t198 * t201;
+            const T t206 = t199 * t201;
+            const T t207 = t200 * t201;
+            const T t208 = t201 * fnma(t39, t194, fnma(t36, t193, fnma(t33, t192, t40)));
+            gridgen::store_record<T>(answer_shared + 12 * lane, gridgen::Numbers<T, 7>{t202, t203, t204,
+                t205, t206, t207, t208});
+            const T t209 = fnma(t195, t202, t75 + body[0]);
+            const T t210 = fnma(t195, t203, body[1]);
+            const T t211 = fnma(t195, t204, body[2]);
+            const T t212 = fnma(t196, t203, t75 + body[3]);
+            const T t213 = fnma(t196, t204, body[4]);
+            const T t214 = fnma(t197, t204, t75 + body[5]);
+            const T t215 = fnma(t195, t205, body[6]);
+            const T t216 = fnma(t195, t206, t180);
+            const T t217 = fnma(t195, t207, t181);
+            const T t218 = fnma(t196, t205, t182);
+            const T t219 = fnma(t196, t206, body[10]);
+            const T t220 = fnma(t196, t207, t183);
+            const T t221 = fnma(t197, t205, t184);
+            const T t222 = fnma(t197, t206, t185);
+            const T t223 = fma(t195, t208, t105 + body[21]);
+            const T t224 = fma(t196, t208, t107 + body[22]);
+            const T t225 = fma(t197, t208, t109 + body[23]);
+            const T t226 = fma(t123, t211, fnma(t124, t210, t215));
+            const T t227 = fma(t124, t209, fnma(t122, t211, t216));
+            const T t228 = fma(t122, t210, fnma(t123, t209, t217));
+            const T t229 = fma(t123, t213, fnma(t124, t212, t218));
+            const T t230 = fnma(t122, t213, fma(t124, t210, t219));
+            const T t231 = fma(t122, t212, fnma(t123, t210, t220));
+            const T t232 = fma(t123, t214, fnma(t124, t213, t221));
+            const T t233 = fma(t124, t211, fnma(t122, t214, t222));
+            const T t234 = fma(t122, t213, fnma(t123, t211, fnma(t197, t207, body[14])));
+            const T t235 = fnma(t124, t218, fma(t123, t221, fnma(t198, t205, t186)));
+            const T t236 = fnma(t124, t229, fma(t123, t232, t235));
+            const T t237 = fnma(t122, t221, fma(t124, t215, fnma(t198, t206, t187)));
+            const T t238 = fnma(t124, t230, fma(t123, t233, t237));
+            const T t239 = fnma(t123, t215, fma(t122, t218, fnma(t198, t207, t188)));
+            const T t240 = fnma(t124, t231, fma(t123, t234, t239));
+            const T t241 = fnma(t122, t222, fma(t124, t216, fnma(t199, t206, t189)));
+            const T t242 = fnma(t122, t233, fma(t124, t227, t241));
+            const T t243 = fnma(t123, t216, fma(t122, t219, fnma(t199, t207, t190)));
+            const T t244 = fnma(t122, t234, fma(t124, t228, t243));
+            const T t245 = fnma(t123, t217, fma(t122, t220, fnma(t200, t207, t191)));
+            const T t246 = fnma(t123, t228, fma(t122, t231, t245));
+            const T t247 = fnma(t124, t224, fma(t123, t225, fma(t198, t208, t192)));
+            const T t248 = fnma(t122, t225, fma(t124, t223, fma(t199, t208, t193)));
+            const T t249 = fnma(t123, t223, fma(t122, t224, fma(t200, t208, t194)));
+            gridgen::store_record<T>(body_shared + 28 * lane, gridgen::Numbers<T, 27>{t209, t210, t211,
+                t212, t213, t214, t226, t227, t228, t229, t230, t231, t232, t233, t234, t236, t238, t240,
+                t242, t244, t246, t223, t224, t225, t247, t248, t249});
         }
         __syncwarp();
     }
@@ -1367,17 +1379,17 @@ __device__ __forceinline__ void evaluate(
         if (depth == level) {
             const auto acceleration_2 = gridgen::load_record<T, 7>(acceleration_2_shared + 12 * (lane -
                 1));
-            const T t232 = fnma(t105, acceleration_2[5], fma(t106, acceleration_2[4], acceleration_2[0]));
-            const T t233 = fnma(t106, acceleration_2[3], fma(t104, acceleration_2[5], acceleration_2[1]));
-            const T t234 = fnma(t104, acceleration_2[4], fma(t105, acceleration_2[3], acceleration_2[2]));
+            const T t250 = fnma(t123, acceleration_2[5], fma(t124, acceleration_2[4], acceleration_2[0]));
+            const T t251 = fnma(t124, acceleration_2[3], fma(t122, acceleration_2[5], acceleration_2[1]));
+            const T t252 = fnma(t122, acceleration_2[4], fma(t123, acceleration_2[3], acceleration_2[2]));
             const auto answer = gridgen::load_record<T, 7>(answer_shared + 12 * lane);
-            const T t235 = fnma(acceleration_2[5], answer[5], fnma(acceleration_2[4], answer[4],
+            const T t253 = fnma(acceleration_2[5], answer[5], fnma(acceleration_2[4], answer[4],
                 fnma(acceleration_2[3], answer[3], answer[6])));
-            const T t236 = fnma(t234, answer[2], fnma(t233, answer[1], fnma(t232, answer[0], t235)));
-            const T t237 = fma(t18, t236, acceleration_2[4]);
-            const T t238 = fma(t21, t236, acceleration_2[5]);
-            gridgen::store_record<T>(acceleration_2_shared + 12 * lane, gridgen::Numbers<T, 7>{t232, t233,
-                t234, fma(t15, t236, acceleration_2[3]), t237, t238, t236});
+            const T t254 = fnma(t252, answer[2], fnma(t251, answer[1], fnma(t250, answer[0], t253)));
+            const T t255 = fma(t36, t254, acceleration_2[4]);
+            const T t256 = fma(t39, t254, acceleration_2[5]);
+            gridgen::store_record<T>(acceleration_2_shared + 12 * lane, gridgen::Numbers<T, 7>{t250, t251,
+                t252, fma(t33, t254, acceleration_2[3]), t255, t256, t254});
         }
         __syncwarp();
     }
@@ -2509,7 +2521,7 @@ __device__ const int indices[2][8] = {
 };
 
 // One state (semi-implicit Euler method, forward dynamics of articulated bodies).
-// About 462 operations of a lane, 9 synchronizations.
+// About 522 operations of a lane, 8 synchronizations.
 template <class T>
 __device__ __forceinline__ void evaluate(
     const int lane,
@@ -2525,8 +2537,7 @@ __device__ __forceinline__ void evaluate(
 {
     using R = T;
     T* const pose_shared = shared + 0;  // 96 numbers
-    T* const origin_shared = shared + 96;  // 32 numbers
-    T* const velocity_shared = shared + 0;  // 96 numbers
+    T* const velocity_shared = shared + 96;  // 96 numbers
     T* const acceleration_shared = shared + 252;  // 96 numbers
     T* const answer_shared = shared + 348;  // 96 numbers
     T* const body_shared = shared + 0;  // 252 numbers
@@ -2540,12 +2551,12 @@ __device__ __forceinline__ void evaluate(
     const T t6 = numbers<T>[2][lane];
     const T t7 = numbers<T>[3][lane];
     const T t8 = numbers<T>[4][lane];
-    const T t25 = (lane > 0 && lane < 3 ? tau[(lane - 1)] : T(0));
-    const T t26 = (lane > 0 && lane < 3 ? qd[(lane - 1)] : T(0));
-    const T t60 = numbers<T>[5][lane];
-    const T t61 = numbers<T>[6][lane];
-    const T t62 = numbers<T>[7][lane];
-    const T t63 = numbers<T>[8][lane];
+    const T t40 = (lane > 0 && lane < 3 ? tau[(lane - 1)] : T(0));
+    const T t41 = (lane > 0 && lane < 3 ? qd[(lane - 1)] : T(0));
+    const T t75 = numbers<T>[5][lane];
+    const T t76 = numbers<T>[6][lane];
+    const T t77 = numbers<T>[7][lane];
+    const T t78 = numbers<T>[8][lane];
 
     // placement of each body in the base
     T t2, t3;
@@ -2570,255 +2581,268 @@ __device__ __forceinline__ void evaluate(
     const T t22 = fma(t8, pose[2], fma(t7, pose[0], pose[9]));
     const T t23 = fma(t8, pose[5], fma(t7, pose[3], pose[10]));
     const T t24 = fma(t8, pose[8], fma(t7, pose[6], pose[11]));
-
-    // origins of the limbs
-    gridgen::store_record<T>(origin_shared + 4 * lane, gridgen::Numbers<T, 3>{t22, t23, t24});
-    __syncwarp();
-    const auto origin = gridgen::load_record<T, 3>(origin_shared + 4 * indices[0][lane]);
-    const T t27 = fnma(t18, t24, t21 * t23);
-    const T t28 = fnma(t21, t22, t15 * t24);
-    const T t29 = fnma(t15, t23, t18 * t22);
-    const T t30 = t26 * t27;
-    const T t31 = t26 * t28;
-    const T t32 = t26 * t29;
-    const T t33 = t15 * t26;
-    const T t34 = t18 * t26;
-    const T t35 = t21 * t26;
+    const T t25 = fma(R(-0.5), fma(t19, t19, fma(t16, t16, t13 * t13)), R(1.5));
+    const T t26 = R(0.5) * fma(t19, t20, fma(t16, t17, t13 * t14));
+    const T t27 = R(0.5) * fma(t19, t21, fma(t16, t18, t13 * t15));
+    const T t28 = fma(R(-0.5), fma(t20, t20, fma(t17, t17, t14 * t14)), R(1.5));
+    const T t29 = R(0.5) * fma(t20, t21, fma(t17, t18, t14 * t15));
+    const T t30 = fma(R(-0.5), fma(t21, t21, fma(t18, t18, t15 * t15)), R(1.5));
+    const T t31 = fnma(t15, t27, fnma(t14, t26, t13 * t25));
+    const T t32 = fnma(t15, t29, fma(t14, t28, -t13 * t26));
+    const T t33 = fma(t15, t30, fnma(t14, t29, -t13 * t27));
+    const T t34 = fnma(t18, t27, fnma(t17, t26, t16 * t25));
+    const T t35 = fnma(t18, t29, fma(t17, t28, -t16 * t26));
+    const T t36 = fma(t18, t30, fnma(t17, t29, -t16 * t27));
+    const T t37 = fnma(t21, t27, fnma(t20, t26, t19 * t25));
+    const T t38 = fnma(t21, t29, fma(t20, t28, -t19 * t26));
+    const T t39 = fma(t21, t30, fnma(t20, t29, -t19 * t27));
+    const T t42 = fnma(t24, t36, t23 * t39);
+    const T t43 = fnma(t22, t39, t24 * t33);
+    const T t44 = fnma(t23, t33, t22 * t36);
+    const T t45 = t41 * t42;
+    const T t46 = t41 * t43;
+    const T t47 = t41 * t44;
+    const T t48 = t33 * t41;
+    const T t49 = t36 * t41;
+    const T t50 = t39 * t41;
 
     // velocity: sums along the paths
-    gridgen::store_record<T>(velocity_shared + 12 * lane, gridgen::Numbers<T, 6>{t30, t31, t32,
-        t33, t34, t35});
+    gridgen::store_record<T>(velocity_shared + 12 * lane, gridgen::Numbers<T, 6>{t45, t46, t47,
+        t48, t49, t50});
     __syncwarp();
     const auto velocity = gridgen::load_record<T, 6>(velocity_shared + 12 * indices[0][lane]);
-    const T t36 = t30 + velocity[0];
-    const T t37 = t31 + velocity[1];
-    const T t38 = t32 + velocity[2];
-    const T t39 = t33 + velocity[3];
-    const T t40 = t34 + velocity[4];
-    const T t41 = t35 + velocity[5];
-    const T t42 = fnma(t23, t41, fma(t24, t40, t36));
-    const T t43 = fnma(t24, t39, fma(t22, t41, t37));
-    const T t44 = fnma(t22, t40, fma(t23, t39, t38));
-    const T t45 = fnma(t18, t38, fma(t21, t37, fnma(t28, t41, t29 * t40)));
-    const T t46 = fnma(t21, t36, fma(t15, t38, fnma(t29, t39, t27 * t41)));
-    const T t47 = fnma(t15, t37, fma(t18, t36, fnma(t27, t40, t28 * t39)));
-    const T t48 = t26 * t45;
-    const T t49 = t26 * t46;
-    const T t50 = t26 * t47;
-    const T t51 = t26 * fnma(t18, t41, t21 * t40);
-    const T t52 = t26 * fnma(t21, t39, t15 * t41);
-    const T t53 = t26 * fnma(t15, t40, t18 * t39);
+    const T t51 = t45 + velocity[0];
+    const T t52 = t46 + velocity[1];
+    const T t53 = t47 + velocity[2];
+    const T t54 = t48 + velocity[3];
+    const T t55 = t49 + velocity[4];
+    const T t56 = t50 + velocity[5];
+    const T t57 = fnma(t23, t56, fma(t24, t55, t51));
+    const T t58 = fnma(t24, t54, fma(t22, t56, t52));
+    const T t59 = fnma(t22, t55, fma(t23, t54, t53));
+    const T t60 = fnma(t36, t53, fma(t39, t52, fnma(t43, t56, t44 * t55)));
+    const T t61 = fnma(t39, t51, fma(t33, t53, fnma(t44, t54, t42 * t56)));
+    const T t62 = fnma(t33, t52, fma(t36, t51, fnma(t42, t55, t43 * t54)));
+    const T t63 = t41 * t60;
+    const T t64 = t41 * t61;
+    const T t65 = t41 * t62;
+    const T t66 = t41 * fnma(t36, t56, t39 * t55);
+    const T t67 = t41 * fnma(t39, t54, t33 * t56);
+    const T t68 = t41 * fnma(t33, t55, t36 * t54);
 
     // acceleration: sums along the paths
-    gridgen::store_record<T>(acceleration_shared + 12 * lane, gridgen::Numbers<T, 6>{t48, t49, t50,
-        t51, t52, t53});
+    gridgen::store_record<T>(acceleration_shared + 12 * lane, gridgen::Numbers<T, 6>{t63, t64, t65,
+        t66, t67, t68});
     __syncwarp();
     const auto acceleration = gridgen::load_record<T, 6>(acceleration_shared + 12 *
         indices[0][lane]);
-    const T t54 = t51 + acceleration[3];
-    const T t55 = t52 + acceleration[4];
-    const T t56 = t53 + acceleration[5];
-    const T t57 = fnma(t23, t56, fma(t24, t55, t48 + acceleration[0] - gravity[0]));
-    const T t58 = fnma(t24, t54, fma(t22, t56, t49 + acceleration[1] - gravity[1]));
-    const T t59 = fnma(t22, t55, fma(t23, t54, t50 + acceleration[2] - gravity[2]));
+    const T t69 = t66 + acceleration[3];
+    const T t70 = t67 + acceleration[4];
+    const T t71 = t68 + acceleration[5];
+    const T t72 = fnma(t23, t71, fma(t24, t70, t63 + acceleration[0] - gravity[0]));
+    const T t73 = fnma(t24, t69, fma(t22, t71, t64 + acceleration[1] - gravity[1]));
+    const T t74 = fnma(t22, t70, fma(t23, t69, t65 + acceleration[2] - gravity[2]));
 
     // inertia and wrench of each body
-    const T t64 = t13 * t61;
-    const T t65 = t16 * t61;
-    const T t66 = t19 * t61;
-    const T t67 = t13 * t62;
-    const T t68 = t14 * t63;
-    const T t69 = t15 * t63;
-    const T t70 = t16 * t62;
-    const T t71 = t17 * t63;
-    const T t72 = t18 * t63;
-    const T t73 = fma(t15, t69, fma(t14, t68, t13 * t67));
-    const T t74 = fma(t18, t69, fma(t17, t68, t16 * t67));
-    const T t75 = fma(t21, t69, fma(t20, t68, t19 * t67));
-    const T t76 = fma(t18, t72, fma(t17, t71, t16 * t70));
-    const T t77 = fma(t21, t72, fma(t20, t71, t19 * t70));
-    const T t78 = fma(t20, t20 * t63, t19 * (t19 * t62));
-    const T t79 = fma(t21, t21 * t63, t78);
-    const T t80 = fnma(t41, t65, fma(t40, t66, t42 * t60));
-    const T t81 = fnma(t39, t66, fma(t41, t64, t43 * t60));
-    const T t82 = fnma(t40, t64, fma(t39, t65, t44 * t60));
-    const T t83 = fma(t44, t65, fma(t41, t75, fma(t40, t74, t39 * t73)));
-    const T t84 = fnma(t43, t66, t83);
-    const T t85 = fma(t42, t66, fma(t41, t77, fma(t40, t76, t39 * t74)));
-    const T t86 = fnma(t44, t64, t85);
-    const T t87 = fma(t43, t64, fma(t41, t79, fma(t40, t77, t39 * t75)));
-    const T t88 = fnma(t42, t65, t87);
-    const T t89 = fma(t40, t82, fnma(t56, t65, fma(t55, t66, t57 * t60)));
-    const T t90 = fnma(t41, t81, t89);
-    const T t91 = fma(t41, t80, fnma(t54, t66, fma(t56, t64, t58 * t60)));
-    const T t92 = fnma(t39, t82, t91);
-    const T t93 = fma(t39, t81, fnma(t55, t64, fma(t54, t65, t59 * t60)));
-    const T t94 = fnma(t40, t80, t93);
-    const T t95 = fma(t59, t65, fma(t56, t75, fma(t55, t74, t54 * t73)));
-    const T t96 = fnma(t41, t86, fma(t40, t88, fnma(t58, t66, t95)));
-    const T t97 = fnma(t44, t81, fma(t43, t82, t96));
-    const T t98 = fma(t57, t66, fma(t56, t77, fma(t55, t76, t54 * t74)));
-    const T t99 = fnma(t39, t88, fma(t41, t84, fnma(t59, t64, t98)));
-    const T t100 = fnma(t42, t82, fma(t44, t80, t99));
-    const T t101 = fma(t58, t64, fma(t56, t79, fma(t55, t77, t54 * t75)));
-    const T t102 = fnma(t40, t84, fma(t39, t86, fnma(t57, t65, t101)));
-    const T t103 = fnma(t43, t80, fma(t42, t81, t102));
+    const T t79 = t31 * t76;
+    const T t80 = t34 * t76;
+    const T t81 = t37 * t76;
+    const T t82 = t31 * t77;
+    const T t83 = t32 * t78;
+    const T t84 = t33 * t78;
+    const T t85 = t34 * t77;
+    const T t86 = t35 * t78;
+    const T t87 = t36 * t78;
+    const T t88 = fma(t33, t84, fma(t32, t83, t31 * t82));
+    const T t89 = fma(t36, t84, fma(t35, t83, t34 * t82));
+    const T t90 = fma(t39, t84, fma(t38, t83, t37 * t82));
+    const T t91 = fma(t36, t87, fma(t35, t86, t34 * t85));
+    const T t92 = fma(t39, t87, fma(t38, t86, t37 * t85));
+    const T t93 = fma(t38, t38 * t78, t37 * (t37 * t77));
+    const T t94 = fma(t39, t39 * t78, t93);
+    const T t95 = fnma(t56, t80, fma(t55, t81, t57 * t75));
+    const T t96 = fnma(t54, t81, fma(t56, t79, t58 * t75));
+    const T t97 = fnma(t55, t79, fma(t54, t80, t59 * t75));
+    const T t98 = fma(t59, t80, fma(t56, t90, fma(t55, t89, t54 * t88)));
+    const T t99 = fnma(t58, t81, t98);
+    const T t100 = fma(t57, t81, fma(t56, t92, fma(t55, t91, t54 * t89)));
+    const T t101 = fnma(t59, t79, t100);
+    const T t102 = fma(t58, t79, fma(t56, t94, fma(t55, t92, t54 * t90)));
+    const T t103 = fnma(t57, t80, t102);
+    const T t104 = fma(t55, t97, fnma(t71, t80, fma(t70, t81, t72 * t75)));
+    const T t105 = fnma(t56, t96, t104);
+    const T t106 = fma(t56, t95, fnma(t69, t81, fma(t71, t79, t73 * t75)));
+    const T t107 = fnma(t54, t97, t106);
+    const T t108 = fma(t54, t96, fnma(t70, t79, fma(t69, t80, t74 * t75)));
+    const T t109 = fnma(t55, t95, t108);
+    const T t110 = fma(t74, t80, fma(t71, t90, fma(t70, t89, t69 * t88)));
+    const T t111 = fnma(t56, t101, fma(t55, t103, fnma(t73, t81, t110)));
+    const T t112 = fnma(t59, t96, fma(t58, t97, t111));
+    const T t113 = fma(t72, t81, fma(t71, t92, fma(t70, t91, t69 * t89)));
+    const T t114 = fnma(t54, t103, fma(t56, t99, fnma(t74, t79, t113)));
+    const T t115 = fnma(t57, t97, fma(t59, t95, t114));
+    const T t116 = fma(t73, t79, fma(t71, t94, fma(t70, t92, t69 * t90)));
+    const T t117 = fnma(t55, t99, fma(t54, t101, fnma(t72, t80, t116)));
+    const T t118 = fnma(t58, t95, fma(t57, t96, t117));
 
     // articulated bodies: levels from the tips
-    const T t104 = t22 - origin[0];
-    const T t105 = t23 - origin[1];
-    const T t106 = t24 - origin[2];
+    const T t119 = fma(t8, t11, t3 * t7);
+    const T t120 = fma(t8, t12, -t2 * t7);
+    const T t121 = t4 * t8;
+    const T t122 = fma(t33, t121, fma(t32, t120, t31 * t119));
+    const T t123 = fma(t36, t121, fma(t35, t120, t34 * t119));
+    const T t124 = fma(t39, t121, fma(t38, t120, t37 * t119));
     if (lane < 1) {
-        gridgen::store_record<T>(body_shared, gridgen::Numbers<T, 27>{t60, t0, t0, t60, t0, t60, t0,
-            t66, -t65, -t66, t0, t64, t65, -t64, t0, t73, t74, t75, t76, t77, t79, t90, t92, t94, t97,
-            t100, t103});
+        gridgen::store_record<T>(body_shared, gridgen::Numbers<T, 27>{t75, t0, t0, t75, t0, t75, t0,
+            t81, -t80, -t81, t0, t79, t80, -t79, t0, t88, t89, t90, t91, t92, t94, t105, t107, t109,
+            t112, t115, t118});
         gridgen::store_record<T>(body_shared + 28 * 8, gridgen::Numbers<T, 27>{t0, t0, t0, t0, t0, t0,
             t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0});
     }
     const int depth = indices[1][lane];
     GRIDGEN_ROLLED for (int level = 2; level <= 2; ++level) {
         if (depth == level) {
-            const T t107 = fnma(t21, t65, t18 * t66);
-            const T t108 = fma(t21, t64, -t15 * t66);
-            const T t109 = fnma(t18, t64, t15 * t65);
-            const T t110 = fma(t21, t75, fma(t18, t74, t15 * t73));
-            const T t111 = fma(t21, t77, fma(t18, t76, t15 * t74));
-            const T t112 = fma(t21, t79, fma(t18, t77, t15 * t75));
-            const T t113 = gridgen::reciprocal<T>(fma(t21, t112, fma(t18, t111, t15 * t110)));
-            const T t114 = t107 * t113;
-            const T t115 = t108 * t113;
-            const T t116 = t109 * t113;
-            const T t117 = t110 * t113;
-            const T t118 = t111 * t113;
-            const T t119 = t112 * t113;
-            const T t120 = t113 * fnma(t21, t103, fnma(t18, t100, fnma(t15, t97, t25)));
-            gridgen::store_record<T>(answer_shared + 12 * lane, gridgen::Numbers<T, 7>{t114, t115, t116,
-                t117, t118, t119, t120});
-            const T t121 = fnma(t107, t114, t60);
-            const T t122 = t107 * t115;
-            const T t123 = t107 * t116;
-            const T t124 = fnma(t108, t115, t60);
-            const T t125 = t108 * t116;
-            const T t126 = fnma(t109, t116, t60);
-            const T t127 = t107 * t117;
-            const T t128 = fnma(t107, t118, t66);
-            const T t129 = fma(t107, t119, t65);
-            const T t130 = fma(t108, t117, t66);
-            const T t131 = t108 * t118;
-            const T t132 = fnma(t108, t119, t64);
-            const T t133 = fnma(t109, t117, t65);
-            const T t134 = fma(t109, t118, t64);
-            const T t135 = fma(t107, t120, t90);
-            const T t136 = fma(t108, t120, t92);
-            const T t137 = fma(t109, t120, t94);
-            const T t138 = fma(t105, t123, fnma(t106, t122, t127));
-            const T t139 = fma(t106, t121, fma(t104, t123, t128));
-            const T t140 = fma(t104, t122, fma(t105, t121, t129));
-            const T t141 = fma(t105, t125, fma(t106, t124, t130));
-            const T t142 = fnma(t104, t125, fma(t106, t122, t131));
-            const T t143 = fma(t104, t124, fma(t105, t122, t132));
-            const T t144 = fma(t105, t126, fma(t106, t125, t133));
-            const T t145 = fma(t106, t123, fma(t104, t126, t134));
-            const T t146 = fma(t104, t125, fnma(t105, t123, t109 * t119));
-            const T t147 = fma(t106, t130, fma(t105, t133, fnma(t110, t117, t73)));
-            const T t148 = fma(t106, t141, fma(t105, t144, t147));
-            const T t149 = fnma(t104, t133, fnma(t106, t127, fnma(t110, t118, t74)));
-            const T t150 = fma(t106, t142, fnma(t105, t145, t149));
-            const T t151 = fma(t105, t127, fnma(t104, t130, fnma(t110, t119, t75)));
-            const T t152 = fnma(t106, t143, fnma(t105, t146, t151));
-            const T t153 = fma(t104, t134, fma(t106, t128, fnma(t111, t118, t76)));
-            const T t154 = fma(t104, t145, fma(t106, t139, t153));
-            const T t155 = fnma(t105, t128, fnma(t104, t131, fnma(t111, t119, t77)));
-            const T t156 = fma(t104, t146, fnma(t106, t140, t155));
-            const T t157 = fma(t105, t129, fma(t104, t132, fnma(t112, t119, t79)));
-            const T t158 = fma(t105, t140, fma(t104, t143, t157));
-            const T t159 = fnma(t106, t136, fma(t105, t137, fma(t110, t120, t97)));
-            const T t160 = fnma(t104, t137, fma(t106, t135, fma(t111, t120, t100)));
-            const T t161 = fnma(t105, t135, fma(t104, t136, fma(t112, t120, t103)));
-            gridgen::store_record<T>(body_shared + 28 * lane, gridgen::Numbers<T, 27>{t121, -t122, -t123,
-                t124, -t125, t126, -t138, t139, -t140, -t141, -t142, t143, t144, -t145, -t146, t148, t150,
-                t152, t154, t156, t158, t135, t136, t137, t159, t160, t161});
+            const T t125 = fnma(t39, t80, t36 * t81);
+            const T t126 = fma(t39, t79, -t33 * t81);
+            const T t127 = fnma(t36, t79, t33 * t80);
+            const T t128 = fma(t39, t90, fma(t36, t89, t33 * t88));
+            const T t129 = fma(t39, t92, fma(t36, t91, t33 * t89));
+            const T t130 = fma(t39, t94, fma(t36, t92, t33 * t90));
+            const T t131 = gridgen::reciprocal<T>(fma(t39, t130, fma(t36, t129, t33 * t128)));
+            const T t132 = t125 * t131;
+            const T t133 = t126 * t131;
+            const T t134 = t127 * t131;
+            const T t135 = t128 * t131;
+            const T t136 = t129 * t131;
+            const T t137 = t130 * t131;
+            const T t138 = t131 * fnma(t39, t118, fnma(t36, t115, fnma(t33, t112, t40)));
+            gridgen::store_record<T>(answer_shared + 12 * lane, gridgen::Numbers<T, 7>{t132, t133, t134,
+                t135, t136, t137, t138});
+            const T t139 = fnma(t125, t132, t75);
+            const T t140 = t125 * t133;
+            const T t141 = t125 * t134;
+            const T t142 = fnma(t126, t133, t75);
+            const T t143 = t126 * t134;
+            const T t144 = fnma(t127, t134, t75);
+            const T t145 = t125 * t135;
+            const T t146 = fnma(t125, t136, t81);
+            const T t147 = fma(t125, t137, t80);
+            const T t148 = fma(t126, t135, t81);
+            const T t149 = t126 * t136;
+            const T t150 = fnma(t126, t137, t79);
+            const T t151 = fnma(t127, t135, t80);
+            const T t152 = fma(t127, t136, t79);
+            const T t153 = fma(t125, t138, t105);
+            const T t154 = fma(t126, t138, t107);
+            const T t155 = fma(t127, t138, t109);
+            const T t156 = fma(t123, t141, fnma(t124, t140, t145));
+            const T t157 = fma(t124, t139, fma(t122, t141, t146));
+            const T t158 = fma(t122, t140, fma(t123, t139, t147));
+            const T t159 = fma(t123, t143, fma(t124, t142, t148));
+            const T t160 = fnma(t122, t143, fma(t124, t140, t149));
+            const T t161 = fma(t122, t142, fma(t123, t140, t150));
+            const T t162 = fma(t123, t144, fma(t124, t143, t151));
+            const T t163 = fma(t124, t141, fma(t122, t144, t152));
+            const T t164 = fma(t122, t143, fnma(t123, t141, t127 * t137));
+            const T t165 = fma(t124, t148, fma(t123, t151, fnma(t128, t135, t88)));
+            const T t166 = fma(t124, t159, fma(t123, t162, t165));
+            const T t167 = fnma(t122, t151, fnma(t124, t145, fnma(t128, t136, t89)));
+            const T t168 = fma(t124, t160, fnma(t123, t163, t167));
+            const T t169 = fma(t123, t145, fnma(t122, t148, fnma(t128, t137, t90)));
+            const T t170 = fnma(t124, t161, fnma(t123, t164, t169));
+            const T t171 = fma(t122, t152, fma(t124, t146, fnma(t129, t136, t91)));
+            const T t172 = fma(t122, t163, fma(t124, t157, t171));
+            const T t173 = fnma(t123, t146, fnma(t122, t149, fnma(t129, t137, t92)));
+            const T t174 = fma(t122, t164, fnma(t124, t158, t173));
+            const T t175 = fma(t123, t147, fma(t122, t150, fnma(t130, t137, t94)));
+            const T t176 = fma(t123, t158, fma(t122, t161, t175));
+            const T t177 = fnma(t124, t154, fma(t123, t155, fma(t128, t138, t112)));
+            const T t178 = fnma(t122, t155, fma(t124, t153, fma(t129, t138, t115)));
+            const T t179 = fnma(t123, t153, fma(t122, t154, fma(t130, t138, t118)));
+            gridgen::store_record<T>(body_shared + 28 * lane, gridgen::Numbers<T, 27>{t139, -t140, -t141,
+                t142, -t143, t144, -t156, t157, -t158, -t159, -t160, t161, t162, -t163, -t164, t166, t168,
+                t170, t172, t174, t176, t153, t154, t155, t177, t178, t179});
         }
         __syncwarp();
     }
     GRIDGEN_ROLLED for (int level = 1; level <= 1; ++level) {
         if (depth == level) {
             const auto body = gridgen::load_record<T, 27>(body_shared + 28 * (lane + 1));
-            const T t162 = t66 + body[7];
-            const T t163 = body[8] - t65;
-            const T t164 = body[9] - t66;
-            const T t165 = t64 + body[11];
-            const T t166 = t65 + body[12];
-            const T t167 = body[13] - t64;
-            const T t168 = t73 + body[15];
-            const T t169 = t74 + body[16];
-            const T t170 = t75 + body[17];
-            const T t171 = t76 + body[18];
-            const T t172 = t77 + body[19];
-            const T t173 = t79 + body[20];
-            const T t174 = t97 + body[24];
-            const T t175 = t100 + body[25];
-            const T t176 = t103 + body[26];
-            const T t177 = fma(t21, t163, fma(t18, t162, t15 * body[6]));
-            const T t178 = fma(t21, t165, fma(t18, body[10], t15 * t164));
-            const T t179 = fma(t21, body[14], fma(t18, t167, t15 * t166));
-            const T t180 = fma(t21, t170, fma(t18, t169, t15 * t168));
-            const T t181 = fma(t21, t172, fma(t18, t171, t15 * t169));
-            const T t182 = fma(t21, t173, fma(t18, t172, t15 * t170));
-            const T t183 = gridgen::reciprocal<T>(fma(t21, t182, fma(t18, t181, t15 * t180)));
-            const T t184 = t177 * t183;
-            const T t185 = t178 * t183;
-            const T t186 = t179 * t183;
-            const T t187 = t180 * t183;
-            const T t188 = t181 * t183;
-            const T t189 = t182 * t183;
-            const T t190 = t183 * fnma(t21, t176, fnma(t18, t175, fnma(t15, t174, t25)));
-            gridgen::store_record<T>(answer_shared + 12 * lane, gridgen::Numbers<T, 7>{t184, t185, t186,
-                t187, t188, t189, t190});
-            const T t191 = fnma(t177, t184, t60 + body[0]);
-            const T t192 = fnma(t177, t185, body[1]);
-            const T t193 = fnma(t177, t186, body[2]);
-            const T t194 = fnma(t178, t185, t60 + body[3]);
-            const T t195 = fnma(t178, t186, body[4]);
-            const T t196 = fnma(t179, t186, t60 + body[5]);
-            const T t197 = fnma(t177, t187, body[6]);
-            const T t198 = fnma(t177, t188, t162);
-            const T t199 = fnma(t177, t189, t163);
-            const T t200 = fnma(t178, t187, t164);
-            const T t201 = fnma(t178, t188, body[10]);
-            const T t202 = fnma(t178, t189, t165);
-            const T t203 = fnma(t179, t187, t166);
-            const T t204 = fnma(t179, t188, t167);
-            const T t205 = fma(t177, t190, t90 + body[21]);
-            const T t206 = fma(t178, t190, t92 + body[22]);
-            const T t207 = fma(t179, t190, t94 + body[23]);
-            const T t208 = fma(t105, t193, fnma(t106, t192, t197));
-            const T t209 = fma(t106, t191, fnma(t104, t193, t198));
-            const T t210 = fma(t104, t192, fnma(t105, t191, t199));
-            const T t211 = fma(t105, t195, fnma(t106, t194, t200));
-            const T t212 = fnma(t104, t195, fma(t106, t192, t201));
-            const T t213 = fma(t104, t194, fnma(t105, t192, t202));
-            const T t214 = fma(t105, t196, fnma(t106, t195, t203));
-            const T t215 = fma(t106, t193, fnma(t104, t196, t204));
-            const T t216 = fma(t104, t195, fnma(t105, t193, fnma(t179, t189, body[14])));
-            const T t217 = fnma(t106, t200, fma(t105, t203, fnma(t180, t187, t168)));
-            const T t218 = fnma(t106, t211, fma(t105, t214, t217));
-            const T t219 = fnma(t104, t203, fma(t106, t197, fnma(t180, t188, t169)));
-            const T t220 = fnma(t106, t212, fma(t105, t215, t219));
-            const T t221 = fnma(t105, t197, fma(t104, t200, fnma(t180, t189, t170)));
-            const T t222 = fnma(t106, t213, fma(t105, t216, t221));
-            const T t223 = fnma(t104, t204, fma(t106, t198, fnma(t181, t188, t171)));
-            const T t224 = fnma(t104, t215, fma(t106, t209, t223));
-            const T t225 = fnma(t105, t198, fma(t104, t201, fnma(t181, t189, t172)));
-            const T t226 = fnma(t104, t216, fma(t106, t210, t225));
-            const T t227 = fnma(t105, t199, fma(t104, t202, fnma(t182, t189, t173)));
-            const T t228 = fnma(t105, t210, fma(t104, t213, t227));
-            const T t229 = fnma(t106, t206, fma(t105, t207, fma(t180, t190, t174)));
-            const T t230 = fnma(t104, t207, fma(t106, t205, fma(t181, t190, t175)));
-            const T t231 = fnma(t105, t205, fma(t104, t206, fma(t182, t190, t176)));
-            gridgen::store_record<T>(body_shared + 28 * lane, gridgen::Numbers<T, 27>{t191, t192, t193,
-                t194, t195, t196, t208, t209, t210, t211, t212, t213, t214, t215, t216, t218, t220, t222,
-                t224, t226, t228, t205, t206, t207, t229, t230, t231});
+            const T t180 = t81 + body[7];
+            const T t181 = body[8] - t80;
+            const T t182 = body[9] - t81;
+            const T t183 = t79 + body[11];
+            const T t184 = t80 + body[12];
+            const T t185 = body[13] - t79;
+            const T t186 = t88 + body[15];
+            const T t187 = t89 + body[16];
+            const T t188 = t90 + body[17];
+            const T t189 = t91 + body[18];
+            const T t190 = t92 + body[19];
+            const T t191 = t94 + body[20];
+            const T t192 = t112 + body[24];
+            const T t193 = t115 + body[25];
+            const T t194 = t118 + body[26];
+            const T t195 = fma(t39, t181, fma(t36, t180, t33 * body[6]));
+            const T t196 = fma(t39, t183, fma(t36, body[10], t33 * t182));
+            const T t197 = fma(t39, body[14], fma(t36, t185, t33 * t184));
+            const T t198 = fma(t39, t188, fma(t36, t187, t33 * t186));
+            const T t199 = fma(t39, t190, fma(t36, t189, t33 * t187));
+            const T t200 = fma(t39, t191, fma(t36, t190, t33 * t188));
+            const T t201 = gridgen::reciprocal<T>(fma(t39, t200, fma(t36, t199, t33 * t198)));
+            const T t202 = t195 * t201;
+            const T t203 = t196 * t201;
+            const T t204 = t197 * t201;
+            const T t205 = t198 * t201;
+            const T t206 = t199 * t201;
+            const T t207 = t200 * t201;
+            const T t208 = t201 * fnma(t39, t194, fnma(t36, t193, fnma(t33, t192, t40)));
+            gridgen::store_record<T>(answer_shared + 12 * lane, gridgen::Numbers<T, 7>{t202, t203, t204,
+                t205, t206, t207, t208});
+            const T t209 = fnma(t195, t202, t75 + body[0]);
+            const T t210 = fnma(t195, t203, body[1]);
+            const T t211 = fnma(t195, t204, body[2]);
+            const T t212 = fnma(t196, t203, t75 + body[3]);
+            const T t213 = fnma(t196, t204, body[4]);
+            const T t214 = fnma(t197, t204, t75 + body[5]);
+            const T t215 = fnma(t195, t205, body[6]);
+            const T t216 = fnma(t195, t206, t180);
+            const T t217 = fnma(t195, t207, t181);
+            const T t218 = fnma(t196, t205, t182);
+            const T t219 = fnma(t196, t206, body[10]);
+            const T t220 = fnma(t196, t207, t183);
+            const T t221 = fnma(t197, t205, t184);
+            const T t222 = fnma(t197, t206, t185);
+            const T t223 = fma(t195, t208, t105 + body[21]);
+            const T t224 = fma(t196, t208, t107 + body[22]);
+            const T t225 = fma(t197, t208, t109 + body[23]);
+            const T t226 = fma(t123, t211, fnma(t124, t210, t215));
+            const T t227 = fma(t124, t209, fnma(t122, t211, t216));
+            const T t228 = fma(t122, t210, fnma(t123, t209, t217));
+            const T t229 = fma(t123, t213, fnma(t124, t212, t218));
+            const T t230 = fnma(t122, t213, fma(t124, t210, t219));
+            const T t231 = fma(t122, t212, fnma(t123, t210, t220));
+            const T t232 = fma(t123, t214, fnma(t124, t213, t221));
+            const T t233 = fma(t124, t211, fnma(t122, t214, t222));
+            const T t234 = fma(t122, t213, fnma(t123, t211, fnma(t197, t207, body[14])));
+            const T t235 = fnma(t124, t218, fma(t123, t221, fnma(t198, t205, t186)));
+            const T t236 = fnma(t124, t229, fma(t123, t232, t235));
+            const T t237 = fnma(t122, t221, fma(t124, t215, fnma(t198, t206, t187)));
+            const T t238 = fnma(t124, t230, fma(t123, t233, t237));
+            const T t239 = fnma(t123, t215, fma(t122, t218, fnma(t198, t207, t188)));
+            const T t240 = fnma(t124, t231, fma(t123, t234, t239));
+            const T t241 = fnma(t122, t222, fma(t124, t216, fnma(t199, t206, t189)));
+            const T t242 = fnma(t122, t233, fma(t124, t227, t241));
+            const T t243 = fnma(t123, t216, fma(t122, t219, fnma(t199, t207, t190)));
+            const T t244 = fnma(t122, t234, fma(t124, t228, t243));
+            const T t245 = fnma(t123, t217, fma(t122, t220, fnma(t200, t207, t191)));
+            const T t246 = fnma(t123, t228, fma(t122, t231, t245));
+            const T t247 = fnma(t124, t224, fma(t123, t225, fma(t198, t208, t192)));
+            const T t248 = fnma(t122, t225, fma(t124, t223, fma(t199, t208, t193)));
+            const T t249 = fnma(t123, t223, fma(t122, t224, fma(t200, t208, t194)));
+            gridgen::store_record<T>(body_shared + 28 * lane, gridgen::Numbers<T, 27>{t209, t210, t211,
+                t212, t213, t214, t226, t227, t228, t229, t230, t231, t232, t233, t234, t236, t238, t240,
+                t242, t244, t246, t223, t224, t225, t247, t248, t249});
         }
         __syncwarp();
     }
@@ -2833,17 +2857,17 @@ __device__ __forceinline__ void evaluate(
         if (depth == level) {
             const auto acceleration_2 = gridgen::load_record<T, 7>(acceleration_2_shared + 12 * (lane -
                 1));
-            const T t232 = fnma(t105, acceleration_2[5], fma(t106, acceleration_2[4], acceleration_2[0]));
-            const T t233 = fnma(t106, acceleration_2[3], fma(t104, acceleration_2[5], acceleration_2[1]));
-            const T t234 = fnma(t104, acceleration_2[4], fma(t105, acceleration_2[3], acceleration_2[2]));
+            const T t250 = fnma(t123, acceleration_2[5], fma(t124, acceleration_2[4], acceleration_2[0]));
+            const T t251 = fnma(t124, acceleration_2[3], fma(t122, acceleration_2[5], acceleration_2[1]));
+            const T t252 = fnma(t122, acceleration_2[4], fma(t123, acceleration_2[3], acceleration_2[2]));
             const auto answer = gridgen::load_record<T, 7>(answer_shared + 12 * lane);
-            const T t235 = fnma(acceleration_2[5], answer[5], fnma(acceleration_2[4], answer[4],
+            const T t253 = fnma(acceleration_2[5], answer[5], fnma(acceleration_2[4], answer[4],
                 fnma(acceleration_2[3], answer[3], answer[6])));
-            const T t236 = fnma(t234, answer[2], fnma(t233, answer[1], fnma(t232, answer[0], t235)));
-            const T t237 = fma(t18, t236, acceleration_2[4]);
-            const T t238 = fma(t21, t236, acceleration_2[5]);
-            gridgen::store_record<T>(acceleration_2_shared + 12 * lane, gridgen::Numbers<T, 7>{t232, t233,
-                t234, fma(t15, t236, acceleration_2[3]), t237, t238, t236});
+            const T t254 = fnma(t252, answer[2], fnma(t251, answer[1], fnma(t250, answer[0], t253)));
+            const T t255 = fma(t36, t254, acceleration_2[4]);
+            const T t256 = fma(t39, t254, acceleration_2[5]);
+            gridgen::store_record<T>(acceleration_2_shared + 12 * lane, gridgen::Numbers<T, 7>{t250, t251,
+                t252, fma(t33, t254, acceleration_2[3]), t255, t256, t254});
         }
         __syncwarp();
     }
@@ -2851,13 +2875,13 @@ __device__ __forceinline__ void evaluate(
 
     // state at the end
     const T dt0 = dt[0];
-    const T t239 = fma(dt0, acceleration_2_2[6], t26);
+    const T t257 = fma(dt0, acceleration_2_2[6], t41);
     if (is_valid && lane > 0 && lane < 3) {
-        qd_next[(lane - 1)] = t239;
+        qd_next[(lane - 1)] = t257;
     }
-    const T t240 = fma(dt0, t239, t1);
+    const T t258 = fma(dt0, t257, t1);
     if (is_valid && lane > 0 && lane < 3) {
-        q_next[(lane - 1)] = t240;
+        q_next[(lane - 1)] = t258;
     }
 }
 
@@ -2918,7 +2942,7 @@ __device__ const int indices[2][8] = {
 };
 
 // One state (Euler method, forward dynamics of articulated bodies).
-// About 462 operations of a lane, 9 synchronizations.
+// About 521 operations of a lane, 8 synchronizations.
 template <class T>
 __device__ __forceinline__ void evaluate(
     const int lane,
@@ -2934,8 +2958,7 @@ __device__ __forceinline__ void evaluate(
 {
     using R = T;
     T* const pose_shared = shared + 0;  // 96 numbers
-    T* const origin_shared = shared + 96;  // 32 numbers
-    T* const velocity_shared = shared + 0;  // 96 numbers
+    T* const velocity_shared = shared + 96;  // 96 numbers
     T* const acceleration_shared = shared + 252;  // 96 numbers
     T* const answer_shared = shared + 348;  // 96 numbers
     T* const body_shared = shared + 0;  // 252 numbers
@@ -2949,12 +2972,12 @@ __device__ __forceinline__ void evaluate(
     const T t6 = numbers<T>[2][lane];
     const T t7 = numbers<T>[3][lane];
     const T t8 = numbers<T>[4][lane];
-    const T t25 = (lane > 0 && lane < 3 ? tau[(lane - 1)] : T(0));
-    const T t26 = (lane > 0 && lane < 3 ? qd[(lane - 1)] : T(0));
-    const T t60 = numbers<T>[5][lane];
-    const T t61 = numbers<T>[6][lane];
-    const T t62 = numbers<T>[7][lane];
-    const T t63 = numbers<T>[8][lane];
+    const T t40 = (lane > 0 && lane < 3 ? tau[(lane - 1)] : T(0));
+    const T t41 = (lane > 0 && lane < 3 ? qd[(lane - 1)] : T(0));
+    const T t75 = numbers<T>[5][lane];
+    const T t76 = numbers<T>[6][lane];
+    const T t77 = numbers<T>[7][lane];
+    const T t78 = numbers<T>[8][lane];
 
     // placement of each body in the base
     T t2, t3;
@@ -2979,255 +3002,268 @@ __device__ __forceinline__ void evaluate(
     const T t22 = fma(t8, pose[2], fma(t7, pose[0], pose[9]));
     const T t23 = fma(t8, pose[5], fma(t7, pose[3], pose[10]));
     const T t24 = fma(t8, pose[8], fma(t7, pose[6], pose[11]));
-
-    // origins of the limbs
-    gridgen::store_record<T>(origin_shared + 4 * lane, gridgen::Numbers<T, 3>{t22, t23, t24});
-    __syncwarp();
-    const auto origin = gridgen::load_record<T, 3>(origin_shared + 4 * indices[0][lane]);
-    const T t27 = fnma(t18, t24, t21 * t23);
-    const T t28 = fnma(t21, t22, t15 * t24);
-    const T t29 = fnma(t15, t23, t18 * t22);
-    const T t30 = t26 * t27;
-    const T t31 = t26 * t28;
-    const T t32 = t26 * t29;
-    const T t33 = t15 * t26;
-    const T t34 = t18 * t26;
-    const T t35 = t21 * t26;
+    const T t25 = fma(R(-0.5), fma(t19, t19, fma(t16, t16, t13 * t13)), R(1.5));
+    const T t26 = R(0.5) * fma(t19, t20, fma(t16, t17, t13 * t14));
+    const T t27 = R(0.5) * fma(t19, t21, fma(t16, t18, t13 * t15));
+    const T t28 = fma(R(-0.5), fma(t20, t20, fma(t17, t17, t14 * t14)), R(1.5));
+    const T t29 = R(0.5) * fma(t20, t21, fma(t17, t18, t14 * t15));
+    const T t30 = fma(R(-0.5), fma(t21, t21, fma(t18, t18, t15 * t15)), R(1.5));
+    const T t31 = fnma(t15, t27, fnma(t14, t26, t13 * t25));
+    const T t32 = fnma(t15, t29, fma(t14, t28, -t13 * t26));
+    const T t33 = fma(t15, t30, fnma(t14, t29, -t13 * t27));
+    const T t34 = fnma(t18, t27, fnma(t17, t26, t16 * t25));
+    const T t35 = fnma(t18, t29, fma(t17, t28, -t16 * t26));
+    const T t36 = fma(t18, t30, fnma(t17, t29, -t16 * t27));
+    const T t37 = fnma(t21, t27, fnma(t20, t26, t19 * t25));
+    const T t38 = fnma(t21, t29, fma(t20, t28, -t19 * t26));
+    const T t39 = fma(t21, t30, fnma(t20, t29, -t19 * t27));
+    const T t42 = fnma(t24, t36, t23 * t39);
+    const T t43 = fnma(t22, t39, t24 * t33);
+    const T t44 = fnma(t23, t33, t22 * t36);
+    const T t45 = t41 * t42;
+    const T t46 = t41 * t43;
+    const T t47 = t41 * t44;
+    const T t48 = t33 * t41;
+    const T t49 = t36 * t41;
+    const T t50 = t39 * t41;
 
     // velocity: sums along the paths
-    gridgen::store_record<T>(velocity_shared + 12 * lane, gridgen::Numbers<T, 6>{t30, t31, t32,
-        t33, t34, t35});
+    gridgen::store_record<T>(velocity_shared + 12 * lane, gridgen::Numbers<T, 6>{t45, t46, t47,
+        t48, t49, t50});
     __syncwarp();
     const auto velocity = gridgen::load_record<T, 6>(velocity_shared + 12 * indices[0][lane]);
-    const T t36 = t30 + velocity[0];
-    const T t37 = t31 + velocity[1];
-    const T t38 = t32 + velocity[2];
-    const T t39 = t33 + velocity[3];
-    const T t40 = t34 + velocity[4];
-    const T t41 = t35 + velocity[5];
-    const T t42 = fnma(t23, t41, fma(t24, t40, t36));
-    const T t43 = fnma(t24, t39, fma(t22, t41, t37));
-    const T t44 = fnma(t22, t40, fma(t23, t39, t38));
-    const T t45 = fnma(t18, t38, fma(t21, t37, fnma(t28, t41, t29 * t40)));
-    const T t46 = fnma(t21, t36, fma(t15, t38, fnma(t29, t39, t27 * t41)));
-    const T t47 = fnma(t15, t37, fma(t18, t36, fnma(t27, t40, t28 * t39)));
-    const T t48 = t26 * t45;
-    const T t49 = t26 * t46;
-    const T t50 = t26 * t47;
-    const T t51 = t26 * fnma(t18, t41, t21 * t40);
-    const T t52 = t26 * fnma(t21, t39, t15 * t41);
-    const T t53 = t26 * fnma(t15, t40, t18 * t39);
+    const T t51 = t45 + velocity[0];
+    const T t52 = t46 + velocity[1];
+    const T t53 = t47 + velocity[2];
+    const T t54 = t48 + velocity[3];
+    const T t55 = t49 + velocity[4];
+    const T t56 = t50 + velocity[5];
+    const T t57 = fnma(t23, t56, fma(t24, t55, t51));
+    const T t58 = fnma(t24, t54, fma(t22, t56, t52));
+    const T t59 = fnma(t22, t55, fma(t23, t54, t53));
+    const T t60 = fnma(t36, t53, fma(t39, t52, fnma(t43, t56, t44 * t55)));
+    const T t61 = fnma(t39, t51, fma(t33, t53, fnma(t44, t54, t42 * t56)));
+    const T t62 = fnma(t33, t52, fma(t36, t51, fnma(t42, t55, t43 * t54)));
+    const T t63 = t41 * t60;
+    const T t64 = t41 * t61;
+    const T t65 = t41 * t62;
+    const T t66 = t41 * fnma(t36, t56, t39 * t55);
+    const T t67 = t41 * fnma(t39, t54, t33 * t56);
+    const T t68 = t41 * fnma(t33, t55, t36 * t54);
 
     // acceleration: sums along the paths
-    gridgen::store_record<T>(acceleration_shared + 12 * lane, gridgen::Numbers<T, 6>{t48, t49, t50,
-        t51, t52, t53});
+    gridgen::store_record<T>(acceleration_shared + 12 * lane, gridgen::Numbers<T, 6>{t63, t64, t65,
+        t66, t67, t68});
     __syncwarp();
     const auto acceleration = gridgen::load_record<T, 6>(acceleration_shared + 12 *
         indices[0][lane]);
-    const T t54 = t51 + acceleration[3];
-    const T t55 = t52 + acceleration[4];
-    const T t56 = t53 + acceleration[5];
-    const T t57 = fnma(t23, t56, fma(t24, t55, t48 + acceleration[0] - gravity[0]));
-    const T t58 = fnma(t24, t54, fma(t22, t56, t49 + acceleration[1] - gravity[1]));
-    const T t59 = fnma(t22, t55, fma(t23, t54, t50 + acceleration[2] - gravity[2]));
+    const T t69 = t66 + acceleration[3];
+    const T t70 = t67 + acceleration[4];
+    const T t71 = t68 + acceleration[5];
+    const T t72 = fnma(t23, t71, fma(t24, t70, t63 + acceleration[0] - gravity[0]));
+    const T t73 = fnma(t24, t69, fma(t22, t71, t64 + acceleration[1] - gravity[1]));
+    const T t74 = fnma(t22, t70, fma(t23, t69, t65 + acceleration[2] - gravity[2]));
 
     // inertia and wrench of each body
-    const T t64 = t13 * t61;
-    const T t65 = t16 * t61;
-    const T t66 = t19 * t61;
-    const T t67 = t13 * t62;
-    const T t68 = t14 * t63;
-    const T t69 = t15 * t63;
-    const T t70 = t16 * t62;
-    const T t71 = t17 * t63;
-    const T t72 = t18 * t63;
-    const T t73 = fma(t15, t69, fma(t14, t68, t13 * t67));
-    const T t74 = fma(t18, t69, fma(t17, t68, t16 * t67));
-    const T t75 = fma(t21, t69, fma(t20, t68, t19 * t67));
-    const T t76 = fma(t18, t72, fma(t17, t71, t16 * t70));
-    const T t77 = fma(t21, t72, fma(t20, t71, t19 * t70));
-    const T t78 = fma(t20, t20 * t63, t19 * (t19 * t62));
-    const T t79 = fma(t21, t21 * t63, t78);
-    const T t80 = fnma(t41, t65, fma(t40, t66, t42 * t60));
-    const T t81 = fnma(t39, t66, fma(t41, t64, t43 * t60));
-    const T t82 = fnma(t40, t64, fma(t39, t65, t44 * t60));
-    const T t83 = fma(t44, t65, fma(t41, t75, fma(t40, t74, t39 * t73)));
-    const T t84 = fnma(t43, t66, t83);
-    const T t85 = fma(t42, t66, fma(t41, t77, fma(t40, t76, t39 * t74)));
-    const T t86 = fnma(t44, t64, t85);
-    const T t87 = fma(t43, t64, fma(t41, t79, fma(t40, t77, t39 * t75)));
-    const T t88 = fnma(t42, t65, t87);
-    const T t89 = fma(t40, t82, fnma(t56, t65, fma(t55, t66, t57 * t60)));
-    const T t90 = fnma(t41, t81, t89);
-    const T t91 = fma(t41, t80, fnma(t54, t66, fma(t56, t64, t58 * t60)));
-    const T t92 = fnma(t39, t82, t91);
-    const T t93 = fma(t39, t81, fnma(t55, t64, fma(t54, t65, t59 * t60)));
-    const T t94 = fnma(t40, t80, t93);
-    const T t95 = fma(t59, t65, fma(t56, t75, fma(t55, t74, t54 * t73)));
-    const T t96 = fnma(t41, t86, fma(t40, t88, fnma(t58, t66, t95)));
-    const T t97 = fnma(t44, t81, fma(t43, t82, t96));
-    const T t98 = fma(t57, t66, fma(t56, t77, fma(t55, t76, t54 * t74)));
-    const T t99 = fnma(t39, t88, fma(t41, t84, fnma(t59, t64, t98)));
-    const T t100 = fnma(t42, t82, fma(t44, t80, t99));
-    const T t101 = fma(t58, t64, fma(t56, t79, fma(t55, t77, t54 * t75)));
-    const T t102 = fnma(t40, t84, fma(t39, t86, fnma(t57, t65, t101)));
-    const T t103 = fnma(t43, t80, fma(t42, t81, t102));
+    const T t79 = t31 * t76;
+    const T t80 = t34 * t76;
+    const T t81 = t37 * t76;
+    const T t82 = t31 * t77;
+    const T t83 = t32 * t78;
+    const T t84 = t33 * t78;
+    const T t85 = t34 * t77;
+    const T t86 = t35 * t78;
+    const T t87 = t36 * t78;
+    const T t88 = fma(t33, t84, fma(t32, t83, t31 * t82));
+    const T t89 = fma(t36, t84, fma(t35, t83, t34 * t82));
+    const T t90 = fma(t39, t84, fma(t38, t83, t37 * t82));
+    const T t91 = fma(t36, t87, fma(t35, t86, t34 * t85));
+    const T t92 = fma(t39, t87, fma(t38, t86, t37 * t85));
+    const T t93 = fma(t38, t38 * t78, t37 * (t37 * t77));
+    const T t94 = fma(t39, t39 * t78, t93);
+    const T t95 = fnma(t56, t80, fma(t55, t81, t57 * t75));
+    const T t96 = fnma(t54, t81, fma(t56, t79, t58 * t75));
+    const T t97 = fnma(t55, t79, fma(t54, t80, t59 * t75));
+    const T t98 = fma(t59, t80, fma(t56, t90, fma(t55, t89, t54 * t88)));
+    const T t99 = fnma(t58, t81, t98);
+    const T t100 = fma(t57, t81, fma(t56, t92, fma(t55, t91, t54 * t89)));
+    const T t101 = fnma(t59, t79, t100);
+    const T t102 = fma(t58, t79, fma(t56, t94, fma(t55, t92, t54 * t90)));
+    const T t103 = fnma(t57, t80, t102);
+    const T t104 = fma(t55, t97, fnma(t71, t80, fma(t70, t81, t72 * t75)));
+    const T t105 = fnma(t56, t96, t104);
+    const T t106 = fma(t56, t95, fnma(t69, t81, fma(t71, t79, t73 * t75)));
+    const T t107 = fnma(t54, t97, t106);
+    const T t108 = fma(t54, t96, fnma(t70, t79, fma(t69, t80, t74 * t75)));
+    const T t109 = fnma(t55, t95, t108);
+    const T t110 = fma(t74, t80, fma(t71, t90, fma(t70, t89, t69 * t88)));
+    const T t111 = fnma(t56, t101, fma(t55, t103, fnma(t73, t81, t110)));
+    const T t112 = fnma(t59, t96, fma(t58, t97, t111));
+    const T t113 = fma(t72, t81, fma(t71, t92, fma(t70, t91, t69 * t89)));
+    const T t114 = fnma(t54, t103, fma(t56, t99, fnma(t74, t79, t113)));
+    const T t115 = fnma(t57, t97, fma(t59, t95, t114));
+    const T t116 = fma(t73, t79, fma(t71, t94, fma(t70, t92, t69 * t90)));
+    const T t117 = fnma(t55, t99, fma(t54, t101, fnma(t72, t80, t116)));
+    const T t118 = fnma(t58, t95, fma(t57, t96, t117));
 
     // articulated bodies: levels from the tips
-    const T t104 = t22 - origin[0];
-    const T t105 = t23 - origin[1];
-    const T t106 = t24 - origin[2];
+    const T t119 = fma(t8, t11, t3 * t7);
+    const T t120 = fma(t8, t12, -t2 * t7);
+    const T t121 = t4 * t8;
+    const T t122 = fma(t33, t121, fma(t32, t120, t31 * t119));
+    const T t123 = fma(t36, t121, fma(t35, t120, t34 * t119));
+    const T t124 = fma(t39, t121, fma(t38, t120, t37 * t119));
     if (lane < 1) {
-        gridgen::store_record<T>(body_shared, gridgen::Numbers<T, 27>{t60, t0, t0, t60, t0, t60, t0,
-            t66, -t65, -t66, t0, t64, t65, -t64, t0, t73, t74, t75, t76, t77, t79, t90, t92, t94, t97,
-            t100, t103});
+        gridgen::store_record<T>(body_shared, gridgen::Numbers<T, 27>{t75, t0, t0, t75, t0, t75, t0,
+            t81, -t80, -t81, t0, t79, t80, -t79, t0, t88, t89, t90, t91, t92, t94, t105, t107, t109,
+            t112, t115, t118});
         gridgen::store_record<T>(body_shared + 28 * 8, gridgen::Numbers<T, 27>{t0, t0, t0, t0, t0, t0,
             t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0});
     }
     const int depth = indices[1][lane];
     GRIDGEN_ROLLED for (int level = 2; level <= 2; ++level) {
         if (depth == level) {
-            const T t107 = fnma(t21, t65, t18 * t66);
-            const T t108 = fma(t21, t64, -t15 * t66);
-            const T t109 = fnma(t18, t64, t15 * t65);
-            const T t110 = fma(t21, t75, fma(t18, t74, t15 * t73));
-            const T t111 = fma(t21, t77, fma(t18, t76, t15 * t74));
-            const T t112 = fma(t21, t79, fma(t18, t77, t15 * t75));
-            const T t113 = gridgen::reciprocal<T>(fma(t21, t112, fma(t18, t111, t15 * t110)));
-            const T t114 = t107 * t113;
-            const T t115 = t108 * t113;
-            const T t116 = t109 * t113;
-            const T t117 = t110 * t113;
-            const T t118 = t111 * t113;
-            const T t119 = t112 * t113;
-            const T t120 = t113 * fnma(t21, t103, fnma(t18, t100, fnma(t15, t97, t25)));
-            gridgen::store_record<T>(answer_shared + 12 * lane, gridgen::Numbers<T, 7>{t114, t115, t116,
-                t117, t118, t119, t120});
-            const T t121 = fnma(t107, t114, t60);
-            const T t122 = t107 * t115;
-            const T t123 = t107 * t116;
-            const T t124 = fnma(t108, t115, t60);
-            const T t125 = t108 * t116;
-            const T t126 = fnma(t109, t116, t60);
-            const T t127 = t107 * t117;
-            const T t128 = fnma(t107, t118, t66);
-            const T t129 = fma(t107, t119, t65);
-            const T t130 = fma(t108, t117, t66);
-            const T t131 = t108 * t118;
-            const T t132 = fnma(t108, t119, t64);
-            const T t133 = fnma(t109, t117, t65);
-            const T t134 = fma(t109, t118, t64);
-            const T t135 = fma(t107, t120, t90);
-            const T t136 = fma(t108, t120, t92);
-            const T t137 = fma(t109, t120, t94);
-            const T t138 = fma(t105, t123, fnma(t106, t122, t127));
-            const T t139 = fma(t106, t121, fma(t104, t123, t128));
-            const T t140 = fma(t104, t122, fma(t105, t121, t129));
-            const T t141 = fma(t105, t125, fma(t106, t124, t130));
-            const T t142 = fnma(t104, t125, fma(t106, t122, t131));
-            const T t143 = fma(t104, t124, fma(t105, t122, t132));
-            const T t144 = fma(t105, t126, fma(t106, t125, t133));
-            const T t145 = fma(t106, t123, fma(t104, t126, t134));
-            const T t146 = fma(t104, t125, fnma(t105, t123, t109 * t119));
-            const T t147 = fma(t106, t130, fma(t105, t133, fnma(t110, t117, t73)));
-            const T t148 = fma(t106, t141, fma(t105, t144, t147));
-            const T t149 = fnma(t104, t133, fnma(t106, t127, fnma(t110, t118, t74)));
-            const T t150 = fma(t106, t142, fnma(t105, t145, t149));
-            const T t151 = fma(t105, t127, fnma(t104, t130, fnma(t110, t119, t75)));
-            const T t152 = fnma(t106, t143, fnma(t105, t146, t151));
-            const T t153 = fma(t104, t134, fma(t106, t128, fnma(t111, t118, t76)));
-            const T t154 = fma(t104, t145, fma(t106, t139, t153));
-            const T t155 = fnma(t105, t128, fnma(t104, t131, fnma(t111, t119, t77)));
-            const T t156 = fma(t104, t146, fnma(t106, t140, t155));
-            const T t157 = fma(t105, t129, fma(t104, t132, fnma(t112, t119, t79)));
-            const T t158 = fma(t105, t140, fma(t104, t143, t157));
-            const T t159 = fnma(t106, t136, fma(t105, t137, fma(t110, t120, t97)));
-            const T t160 = fnma(t104, t137, fma(t106, t135, fma(t111, t120, t100)));
-            const T t161 = fnma(t105, t135, fma(t104, t136, fma(t112, t120, t103)));
-            gridgen::store_record<T>(body_shared + 28 * lane, gridgen::Numbers<T, 27>{t121, -t122, -t123,
-                t124, -t125, t126, -t138, t139, -t140, -t141, -t142, t143, t144, -t145, -t146, t148, t150,
-                t152, t154, t156, t158, t135, t136, t137, t159, t160, t161});
+            const T t125 = fnma(t39, t80, t36 * t81);
+            const T t126 = fma(t39, t79, -t33 * t81);
+            const T t127 = fnma(t36, t79, t33 * t80);
+            const T t128 = fma(t39, t90, fma(t36, t89, t33 * t88));
+            const T t129 = fma(t39, t92, fma(t36, t91, t33 * t89));
+            const T t130 = fma(t39, t94, fma(t36, t92, t33 * t90));
+            const T t131 = gridgen::reciprocal<T>(fma(t39, t130, fma(t36, t129, t33 * t128)));
+            const T t132 = t125 * t131;
+            const T t133 = t126 * t131;
+            const T t134 = t127 * t131;
+            const T t135 = t128 * t131;
+            const T t136 = t129 * t131;
+            const T t137 = t130 * t131;
+            const T t138 = t131 * fnma(t39, t118, fnma(t36, t115, fnma(t33, t112, t40)));
+            gridgen::store_record<T>(answer_shared + 12 * lane, gridgen::Numbers<T, 7>{t132, t133, t134,
+                t135, t136, t137, t138});
+            const T t139 = fnma(t125, t132, t75);
+            const T t140 = t125 * t133;
+            const T t141 = t125 * t134;
+            const T t142 = fnma(t126, t133, t75);
+            const T t143 = t126 * t134;
+            const T t144 = fnma(t127, t134, t75);
+            const T t145 = t125 * t135;
+            const T t146 = fnma(t125, t136, t81);
+            const T t147 = fma(t125, t137, t80);
+            const T t148 = fma(t126, t135, t81);
+            const T t149 = t126 * t136;
+            const T t150 = fnma(t126, t137, t79);
+            const T t151 = fnma(t127, t135, t80);
+            const T t152 = fma(t127, t136, t79);
+            const T t153 = fma(t125, t138, t105);
+            const T t154 = fma(t126, t138, t107);
+            const T t155 = fma(t127, t138, t109);
+            const T t156 = fma(t123, t141, fnma(t124, t140, t145));
+            const T t157 = fma(t124, t139, fma(t122, t141, t146));
+            const T t158 = fma(t122, t140, fma(t123, t139, t147));
+            const T t159 = fma(t123, t143, fma(t124, t142, t148));
+            const T t160 = fnma(t122, t143, fma(t124, t140, t149));
+            const T t161 = fma(t122, t142, fma(t123, t140, t150));
+            const T t162 = fma(t123, t144, fma(t124, t143, t151));
+            const T t163 = fma(t124, t141, fma(t122, t144, t152));
+            const T t164 = fma(t122, t143, fnma(t123, t141, t127 * t137));
+            const T t165 = fma(t124, t148, fma(t123, t151, fnma(t128, t135, t88)));
+            const T t166 = fma(t124, t159, fma(t123, t162, t165));
+            const T t167 = fnma(t122, t151, fnma(t124, t145, fnma(t128, t136, t89)));
+            const T t168 = fma(t124, t160, fnma(t123, t163, t167));
+            const T t169 = fma(t123, t145, fnma(t122, t148, fnma(t128, t137, t90)));
+            const T t170 = fnma(t124, t161, fnma(t123, t164, t169));
+            const T t171 = fma(t122, t152, fma(t124, t146, fnma(t129, t136, t91)));
+            const T t172 = fma(t122, t163, fma(t124, t157, t171));
+            const T t173 = fnma(t123, t146, fnma(t122, t149, fnma(t129, t137, t92)));
+            const T t174 = fma(t122, t164, fnma(t124, t158, t173));
+            const T t175 = fma(t123, t147, fma(t122, t150, fnma(t130, t137, t94)));
+            const T t176 = fma(t123, t158, fma(t122, t161, t175));
+            const T t177 = fnma(t124, t154, fma(t123, t155, fma(t128, t138, t112)));
+            const T t178 = fnma(t122, t155, fma(t124, t153, fma(t129, t138, t115)));
+            const T t179 = fnma(t123, t153, fma(t122, t154, fma(t130, t138, t118)));
+            gridgen::store_record<T>(body_shared + 28 * lane, gridgen::Numbers<T, 27>{t139, -t140, -t141,
+                t142, -t143, t144, -t156, t157, -t158, -t159, -t160, t161, t162, -t163, -t164, t166, t168,
+                t170, t172, t174, t176, t153, t154, t155, t177, t178, t179});
         }
         __syncwarp();
     }
     GRIDGEN_ROLLED for (int level = 1; level <= 1; ++level) {
         if (depth == level) {
             const auto body = gridgen::load_record<T, 27>(body_shared + 28 * (lane + 1));
-            const T t162 = t66 + body[7];
-            const T t163 = body[8] - t65;
-            const T t164 = body[9] - t66;
-            const T t165 = t64 + body[11];
-            const T t166 = t65 + body[12];
-            const T t167 = body[13] - t64;
-            const T t168 = t73 + body[15];
-            const T t169 = t74 + body[16];
-            const T t170 = t75 + body[17];
-            const T t171 = t76 + body[18];
-            const T t172 = t77 + body[19];
-            const T t173 = t79 + body[20];
-            const T t174 = t97 + body[24];
-            const T t175 = t100 + body[25];
-            const T t176 = t103 + body[26];
-            const T t177 = fma(t21, t163, fma(t18, t162, t15 * body[6]));
-            const T t178 = fma(t21, t165, fma(t18, body[10], t15 * t164));
-            const T t179 = fma(t21, body[14], fma(t18, t167, t15 * t166));
-            const T t180 = fma(t21, t170, fma(t18, t169, t15 * t168));
-            const T t181 = fma(t21, t172, fma(t18, t171, t15 * t169));
-            const T t182 = fma(t21, t173, fma(t18, t172, t15 * t170));
-            const T t183 = gridgen::reciprocal<T>(fma(t21, t182, fma(t18, t181, t15 * t180)));
-            const T t184 = t177 * t183;
-            const T t185 = t178 * t183;
-            const T t186 = t179 * t183;
-            const T t187 = t180 * t183;
-            const T t188 = t181 * t183;
-            const T t189 = t182 * t183;
-            const T t190 = t183 * fnma(t21, t176, fnma(t18, t175, fnma(t15, t174, t25)));
-            gridgen::store_record<T>(answer_shared + 12 * lane, gridgen::Numbers<T, 7>{t184, t185, t186,
-                t187, t188, t189, t190});
-            const T t191 = fnma(t177, t184, t60 + body[0]);
-            const T t192 = fnma(t177, t185, body[1]);
-            const T t193 = fnma(t177, t186, body[2]);
-            const T t194 = fnma(t178, t185, t60 + body[3]);
-            const T t195 = fnma(t178, t186, body[4]);
-            const T t196 = fnma(t179, t186, t60 + body[5]);
-            const T t197 = fnma(t177, t187, body[6]);
-            const T t198 = fnma(t177, t188, t162);
-            const T t199 = fnma(t177, t189, t163);
-            const T t200 = fnma(t178, t187, t164);
-            const T t201 = fnma(t178, t188, body[10]);
-            const T t202 = fnma(t178, t189, t165);
-            const T t203 = fnma(t179, t187, t166);
-            const T t204 = fnma(t179, t188, t167);
-            const T t205 = fma(t177, t190, t90 + body[21]);
-            const T t206 = fma(t178, t190, t92 + body[22]);
-            const T t207 = fma(t179, t190, t94 + body[23]);
-            const T t208 = fma(t105, t193, fnma(t106, t192, t197));
-            const T t209 = fma(t106, t191, fnma(t104, t193, t198));
-            const T t210 = fma(t104, t192, fnma(t105, t191, t199));
-            const T t211 = fma(t105, t195, fnma(t106, t194, t200));
-            const T t212 = fnma(t104, t195, fma(t106, t192, t201));
-            const T t213 = fma(t104, t194, fnma(t105, t192, t202));
-            const T t214 = fma(t105, t196, fnma(t106, t195, t203));
-            const T t215 = fma(t106, t193, fnma(t104, t196, t204));
-            const T t216 = fma(t104, t195, fnma(t105, t193, fnma(t179, t189, body[14])));
-            const T t217 = fnma(t106, t200, fma(t105, t203, fnma(t180, t187, t168)));
-            const T t218 = fnma(t106, t211, fma(t105, t214, t217));
-            const T t219 = fnma(t104, t203, fma(t106, t197, fnma(t180, t188, t169)));
-            const T t220 = fnma(t106, t212, fma(t105, t215, t219));
-            const T t221 = fnma(t105, t197, fma(t104, t200, fnma(t180, t189, t170)));
-            const T t222 = fnma(t106, t213, fma(t105, t216, t221));
-            const T t223 = fnma(t104, t204, fma(t106, t198, fnma(t181, t188, t171)));
-            const T t224 = fnma(t104, t215, fma(t106, t209, t223));
-            const T t225 = fnma(t105, t198, fma(t104, t201, fnma(t181, t189, t172)));
-            const T t226 = fnma(t104, t216, fma(t106, t210, t225));
-            const T t227 = fnma(t105, t199, fma(t104, t202, fnma(t182, t189, t173)));
-            const T t228 = fnma(t105, t210, fma(t104, t213, t227));
-            const T t229 = fnma(t106, t206, fma(t105, t207, fma(t180, t190, t174)));
-            const T t230 = fnma(t104, t207, fma(t106, t205, fma(t181, t190, t175)));
-            const T t231 = fnma(t105, t205, fma(t104, t206, fma(t182, t190, t176)));
-            gridgen::store_record<T>(body_shared + 28 * lane, gridgen::Numbers<T, 27>{t191, t192, t193,
-                t194, t195, t196, t208, t209, t210, t211, t212, t213, t214, t215, t216, t218, t220, t222,
-                t224, t226, t228, t205, t206, t207, t229, t230, t231});
+            const T t180 = t81 + body[7];
+            const T t181 = body[8] - t80;
+            const T t182 = body[9] - t81;
+            const T t183 = t79 + body[11];
+            const T t184 = t80 + body[12];
+            const T t185 = body[13] - t79;
+            const T t186 = t88 + body[15];
+            const T t187 = t89 + body[16];
+            const T t188 = t90 + body[17];
+            const T t189 = t91 + body[18];
+            const T t190 = t92 + body[19];
+            const T t191 = t94 + body[20];
+            const T t192 = t112 + body[24];
+            const T t193 = t115 + body[25];
+            const T t194 = t118 + body[26];
+            const T t195 = fma(t39, t181, fma(t36, t180, t33 * body[6]));
+            const T t196 = fma(t39, t183, fma(t36, body[10], t33 * t182));
+            const T t197 = fma(t39, body[14], fma(t36, t185, t33 * t184));
+            const T t198 = fma(t39, t188, fma(t36, t187, t33 * t186));
+            const T t199 = fma(t39, t190, fma(t36, t189, t33 * t187));
+            const T t200 = fma(t39, t191, fma(t36, t190, t33 * t188));
+            const T t201 = gridgen::reciprocal<T>(fma(t39, t200, fma(t36, t199, t33 * t198)));
+            const T t202 = t195 * t201;
+            const T t203 = t196 * t201;
+            const T t204 = t197 * t201;
+            const T t205 = t198 * t201;
+            const T t206 = t199 * t201;
+            const T t207 = t200 * t201;
+            const T t208 = t201 * fnma(t39, t194, fnma(t36, t193, fnma(t33, t192, t40)));
+            gridgen::store_record<T>(answer_shared + 12 * lane, gridgen::Numbers<T, 7>{t202, t203, t204,
+                t205, t206, t207, t208});
+            const T t209 = fnma(t195, t202, t75 + body[0]);
+            const T t210 = fnma(t195, t203, body[1]);
+            const T t211 = fnma(t195, t204, body[2]);
+            const T t212 = fnma(t196, t203, t75 + body[3]);
+            const T t213 = fnma(t196, t204, body[4]);
+            const T t214 = fnma(t197, t204, t75 + body[5]);
+            const T t215 = fnma(t195, t205, body[6]);
+            const T t216 = fnma(t195, t206, t180);
+            const T t217 = fnma(t195, t207, t181);
+            const T t218 = fnma(t196, t205, t182);
+            const T t219 = fnma(t196, t206, body[10]);
+            const T t220 = fnma(t196, t207, t183);
+            const T t221 = fnma(t197, t205, t184);
+            const T t222 = fnma(t197, t206, t185);
+            const T t223 = fma(t195, t208, t105 + body[21]);
+            const T t224 = fma(t196, t208, t107 + body[22]);
+            const T t225 = fma(t197, t208, t109 + body[23]);
+            const T t226 = fma(t123, t211, fnma(t124, t210, t215));
+            const T t227 = fma(t124, t209, fnma(t122, t211, t216));
+            const T t228 = fma(t122, t210, fnma(t123, t209, t217));
+            const T t229 = fma(t123, t213, fnma(t124, t212, t218));
+            const T t230 = fnma(t122, t213, fma(t124, t210, t219));
+            const T t231 = fma(t122, t212, fnma(t123, t210, t220));
+            const T t232 = fma(t123, t214, fnma(t124, t213, t221));
+            const T t233 = fma(t124, t211, fnma(t122, t214, t222));
+            const T t234 = fma(t122, t213, fnma(t123, t211, fnma(t197, t207, body[14])));
+            const T t235 = fnma(t124, t218, fma(t123, t221, fnma(t198, t205, t186)));
+            const T t236 = fnma(t124, t229, fma(t123, t232, t235));
+            const T t237 = fnma(t122, t221, fma(t124, t215, fnma(t198, t206, t187)));
+            const T t238 = fnma(t124, t230, fma(t123, t233, t237));
+            const T t239 = fnma(t123, t215, fma(t122, t218, fnma(t198, t207, t188)));
+            const T t240 = fnma(t124, t231, fma(t123, t234, t239));
+            const T t241 = fnma(t122, t222, fma(t124, t216, fnma(t199, t206, t189)));
+            const T t242 = fnma(t122, t233, fma(t124, t227, t241));
+            const T t243 = fnma(t123, t216, fma(t122, t219, fnma(t199, t207, t190)));
+            const T t244 = fnma(t122, t234, fma(t124, t228, t243));
+            const T t245 = fnma(t123, t217, fma(t122, t220, fnma(t200, t207, t191)));
+            const T t246 = fnma(t123, t228, fma(t122, t231, t245));
+            const T t247 = fnma(t124, t224, fma(t123, t225, fma(t198, t208, t192)));
+            const T t248 = fnma(t122, t225, fma(t124, t223, fma(t199, t208, t193)));
+            const T t249 = fnma(t123, t223, fma(t122, t224, fma(t200, t208, t194)));
+            gridgen::store_record<T>(body_shared + 28 * lane, gridgen::Numbers<T, 27>{t209, t210, t211,
+                t212, t213, t214, t226, t227, t228, t229, t230, t231, t232, t233, t234, t236, t238, t240,
+                t242, t244, t246, t223, t224, t225, t247, t248, t249});
         }
         __syncwarp();
     }
@@ -3242,17 +3278,17 @@ __device__ __forceinline__ void evaluate(
         if (depth == level) {
             const auto acceleration_2 = gridgen::load_record<T, 7>(acceleration_2_shared + 12 * (lane -
                 1));
-            const T t232 = fnma(t105, acceleration_2[5], fma(t106, acceleration_2[4], acceleration_2[0]));
-            const T t233 = fnma(t106, acceleration_2[3], fma(t104, acceleration_2[5], acceleration_2[1]));
-            const T t234 = fnma(t104, acceleration_2[4], fma(t105, acceleration_2[3], acceleration_2[2]));
+            const T t250 = fnma(t123, acceleration_2[5], fma(t124, acceleration_2[4], acceleration_2[0]));
+            const T t251 = fnma(t124, acceleration_2[3], fma(t122, acceleration_2[5], acceleration_2[1]));
+            const T t252 = fnma(t122, acceleration_2[4], fma(t123, acceleration_2[3], acceleration_2[2]));
             const auto answer = gridgen::load_record<T, 7>(answer_shared + 12 * lane);
-            const T t235 = fnma(acceleration_2[5], answer[5], fnma(acceleration_2[4], answer[4],
+            const T t253 = fnma(acceleration_2[5], answer[5], fnma(acceleration_2[4], answer[4],
                 fnma(acceleration_2[3], answer[3], answer[6])));
-            const T t236 = fnma(t234, answer[2], fnma(t233, answer[1], fnma(t232, answer[0], t235)));
-            const T t237 = fma(t18, t236, acceleration_2[4]);
-            const T t238 = fma(t21, t236, acceleration_2[5]);
-            gridgen::store_record<T>(acceleration_2_shared + 12 * lane, gridgen::Numbers<T, 7>{t232, t233,
-                t234, fma(t15, t236, acceleration_2[3]), t237, t238, t236});
+            const T t254 = fnma(t252, answer[2], fnma(t251, answer[1], fnma(t250, answer[0], t253)));
+            const T t255 = fma(t36, t254, acceleration_2[4]);
+            const T t256 = fma(t39, t254, acceleration_2[5]);
+            gridgen::store_record<T>(acceleration_2_shared + 12 * lane, gridgen::Numbers<T, 7>{t250, t251,
+                t252, fma(t33, t254, acceleration_2[3]), t255, t256, t254});
         }
         __syncwarp();
     }
@@ -3260,13 +3296,13 @@ __device__ __forceinline__ void evaluate(
 
     // state at the end
     const T dt0 = dt[0];
-    const T t239 = fma(dt0, acceleration_2_2[6], t26);
+    const T t257 = fma(dt0, acceleration_2_2[6], t41);
     if (is_valid && lane > 0 && lane < 3) {
-        qd_next[(lane - 1)] = t239;
+        qd_next[(lane - 1)] = t257;
     }
-    const T t240 = fma(dt0, t26, t1);
+    const T t258 = fma(dt0, t41, t1);
     if (is_valid && lane > 0 && lane < 3) {
-        q_next[(lane - 1)] = t240;
+        q_next[(lane - 1)] = t258;
     }
 }
 
@@ -3327,7 +3363,7 @@ __device__ const int indices[2][8] = {
 };
 
 // One state (semi-implicit Euler method with M + dt D, D the damping).
-// About 462 operations of a lane, 9 synchronizations.
+// About 522 operations of a lane, 8 synchronizations.
 template <class T>
 __device__ __forceinline__ void evaluate(
     const int lane,
@@ -3343,8 +3379,7 @@ __device__ __forceinline__ void evaluate(
 {
     using R = T;
     T* const pose_shared = shared + 0;  // 96 numbers
-    T* const origin_shared = shared + 96;  // 32 numbers
-    T* const velocity_shared = shared + 0;  // 96 numbers
+    T* const velocity_shared = shared + 96;  // 96 numbers
     T* const acceleration_shared = shared + 252;  // 96 numbers
     T* const answer_shared = shared + 348;  // 96 numbers
     T* const body_shared = shared + 0;  // 252 numbers
@@ -3358,12 +3393,12 @@ __device__ __forceinline__ void evaluate(
     const T t6 = numbers<T>[2][lane];
     const T t7 = numbers<T>[3][lane];
     const T t8 = numbers<T>[4][lane];
-    const T t25 = (lane > 0 && lane < 3 ? tau[(lane - 1)] : T(0));
-    const T t26 = (lane > 0 && lane < 3 ? qd[(lane - 1)] : T(0));
-    const T t60 = numbers<T>[5][lane];
-    const T t61 = numbers<T>[6][lane];
-    const T t62 = numbers<T>[7][lane];
-    const T t63 = numbers<T>[8][lane];
+    const T t40 = (lane > 0 && lane < 3 ? tau[(lane - 1)] : T(0));
+    const T t41 = (lane > 0 && lane < 3 ? qd[(lane - 1)] : T(0));
+    const T t75 = numbers<T>[5][lane];
+    const T t76 = numbers<T>[6][lane];
+    const T t77 = numbers<T>[7][lane];
+    const T t78 = numbers<T>[8][lane];
 
     // placement of each body in the base
     T t2, t3;
@@ -3388,255 +3423,268 @@ __device__ __forceinline__ void evaluate(
     const T t22 = fma(t8, pose[2], fma(t7, pose[0], pose[9]));
     const T t23 = fma(t8, pose[5], fma(t7, pose[3], pose[10]));
     const T t24 = fma(t8, pose[8], fma(t7, pose[6], pose[11]));
-
-    // origins of the limbs
-    gridgen::store_record<T>(origin_shared + 4 * lane, gridgen::Numbers<T, 3>{t22, t23, t24});
-    __syncwarp();
-    const auto origin = gridgen::load_record<T, 3>(origin_shared + 4 * indices[0][lane]);
-    const T t27 = fnma(t18, t24, t21 * t23);
-    const T t28 = fnma(t21, t22, t15 * t24);
-    const T t29 = fnma(t15, t23, t18 * t22);
-    const T t30 = t26 * t27;
-    const T t31 = t26 * t28;
-    const T t32 = t26 * t29;
-    const T t33 = t15 * t26;
-    const T t34 = t18 * t26;
-    const T t35 = t21 * t26;
+    const T t25 = fma(R(-0.5), fma(t19, t19, fma(t16, t16, t13 * t13)), R(1.5));
+    const T t26 = R(0.5) * fma(t19, t20, fma(t16, t17, t13 * t14));
+    const T t27 = R(0.5) * fma(t19, t21, fma(t16, t18, t13 * t15));
+    const T t28 = fma(R(-0.5), fma(t20, t20, fma(t17, t17, t14 * t14)), R(1.5));
+    const T t29 = R(0.5) * fma(t20, t21, fma(t17, t18, t14 * t15));
+    const T t30 = fma(R(-0.5), fma(t21, t21, fma(t18, t18, t15 * t15)), R(1.5));
+    const T t31 = fnma(t15, t27, fnma(t14, t26, t13 * t25));
+    const T t32 = fnma(t15, t29, fma(t14, t28, -t13 * t26));
+    const T t33 = fma(t15, t30, fnma(t14, t29, -t13 * t27));
+    const T t34 = fnma(t18, t27, fnma(t17, t26, t16 * t25));
+    const T t35 = fnma(t18, t29, fma(t17, t28, -t16 * t26));
+    const T t36 = fma(t18, t30, fnma(t17, t29, -t16 * t27));
+    const T t37 = fnma(t21, t27, fnma(t20, t26, t19 * t25));
+    const T t38 = fnma(t21, t29, fma(t20, t28, -t19 * t26));
+    const T t39 = fma(t21, t30, fnma(t20, t29, -t19 * t27));
+    const T t42 = fnma(t24, t36, t23 * t39);
+    const T t43 = fnma(t22, t39, t24 * t33);
+    const T t44 = fnma(t23, t33, t22 * t36);
+    const T t45 = t41 * t42;
+    const T t46 = t41 * t43;
+    const T t47 = t41 * t44;
+    const T t48 = t33 * t41;
+    const T t49 = t36 * t41;
+    const T t50 = t39 * t41;
 
     // velocity: sums along the paths
-    gridgen::store_record<T>(velocity_shared + 12 * lane, gridgen::Numbers<T, 6>{t30, t31, t32,
-        t33, t34, t35});
+    gridgen::store_record<T>(velocity_shared + 12 * lane, gridgen::Numbers<T, 6>{t45, t46, t47,
+        t48, t49, t50});
     __syncwarp();
     const auto velocity = gridgen::load_record<T, 6>(velocity_shared + 12 * indices[0][lane]);
-    const T t36 = t30 + velocity[0];
-    const T t37 = t31 + velocity[1];
-    const T t38 = t32 + velocity[2];
-    const T t39 = t33 + velocity[3];
-    const T t40 = t34 + velocity[4];
-    const T t41 = t35 + velocity[5];
-    const T t42 = fnma(t23, t41, fma(t24, t40, t36));
-    const T t43 = fnma(t24, t39, fma(t22, t41, t37));
-    const T t44 = fnma(t22, t40, fma(t23, t39, t38));
-    const T t45 = fnma(t18, t38, fma(t21, t37, fnma(t28, t41, t29 * t40)));
-    const T t46 = fnma(t21, t36, fma(t15, t38, fnma(t29, t39, t27 * t41)));
-    const T t47 = fnma(t15, t37, fma(t18, t36, fnma(t27, t40, t28 * t39)));
-    const T t48 = t26 * t45;
-    const T t49 = t26 * t46;
-    const T t50 = t26 * t47;
-    const T t51 = t26 * fnma(t18, t41, t21 * t40);
-    const T t52 = t26 * fnma(t21, t39, t15 * t41);
-    const T t53 = t26 * fnma(t15, t40, t18 * t39);
+    const T t51 = t45 + velocity[0];
+    const T t52 = t46 + velocity[1];
+    const T t53 = t47 + velocity[2];
+    const T t54 = t48 + velocity[3];
+    const T t55 = t49 + velocity[4];
+    const T t56 = t50 + velocity[5];
+    const T t57 = fnma(t23, t56, fma(t24, t55, t51));
+    const T t58 = fnma(t24, t54, fma(t22, t56, t52));
+    const T t59 = fnma(t22, t55, fma(t23, t54, t53));
+    const T t60 = fnma(t36, t53, fma(t39, t52, fnma(t43, t56, t44 * t55)));
+    const T t61 = fnma(t39, t51, fma(t33, t53, fnma(t44, t54, t42 * t56)));
+    const T t62 = fnma(t33, t52, fma(t36, t51, fnma(t42, t55, t43 * t54)));
+    const T t63 = t41 * t60;
+    const T t64 = t41 * t61;
+    const T t65 = t41 * t62;
+    const T t66 = t41 * fnma(t36, t56, t39 * t55);
+    const T t67 = t41 * fnma(t39, t54, t33 * t56);
+    const T t68 = t41 * fnma(t33, t55, t36 * t54);
 
     // acceleration: sums along the paths
-    gridgen::store_record<T>(acceleration_shared + 12 * lane, gridgen::Numbers<T, 6>{t48, t49, t50,
-        t51, t52, t53});
+    gridgen::store_record<T>(acceleration_shared + 12 * lane, gridgen::Numbers<T, 6>{t63, t64, t65,
+        t66, t67, t68});
     __syncwarp();
     const auto acceleration = gridgen::load_record<T, 6>(acceleration_shared + 12 *
         indices[0][lane]);
-    const T t54 = t51 + acceleration[3];
-    const T t55 = t52 + acceleration[4];
-    const T t56 = t53 + acceleration[5];
-    const T t57 = fnma(t23, t56, fma(t24, t55, t48 + acceleration[0] - gravity[0]));
-    const T t58 = fnma(t24, t54, fma(t22, t56, t49 + acceleration[1] - gravity[1]));
-    const T t59 = fnma(t22, t55, fma(t23, t54, t50 + acceleration[2] - gravity[2]));
+    const T t69 = t66 + acceleration[3];
+    const T t70 = t67 + acceleration[4];
+    const T t71 = t68 + acceleration[5];
+    const T t72 = fnma(t23, t71, fma(t24, t70, t63 + acceleration[0] - gravity[0]));
+    const T t73 = fnma(t24, t69, fma(t22, t71, t64 + acceleration[1] - gravity[1]));
+    const T t74 = fnma(t22, t70, fma(t23, t69, t65 + acceleration[2] - gravity[2]));
 
     // inertia and wrench of each body
-    const T t64 = t13 * t61;
-    const T t65 = t16 * t61;
-    const T t66 = t19 * t61;
-    const T t67 = t13 * t62;
-    const T t68 = t14 * t63;
-    const T t69 = t15 * t63;
-    const T t70 = t16 * t62;
-    const T t71 = t17 * t63;
-    const T t72 = t18 * t63;
-    const T t73 = fma(t15, t69, fma(t14, t68, t13 * t67));
-    const T t74 = fma(t18, t69, fma(t17, t68, t16 * t67));
-    const T t75 = fma(t21, t69, fma(t20, t68, t19 * t67));
-    const T t76 = fma(t18, t72, fma(t17, t71, t16 * t70));
-    const T t77 = fma(t21, t72, fma(t20, t71, t19 * t70));
-    const T t78 = fma(t20, t20 * t63, t19 * (t19 * t62));
-    const T t79 = fma(t21, t21 * t63, t78);
-    const T t80 = fnma(t41, t65, fma(t40, t66, t42 * t60));
-    const T t81 = fnma(t39, t66, fma(t41, t64, t43 * t60));
-    const T t82 = fnma(t40, t64, fma(t39, t65, t44 * t60));
-    const T t83 = fma(t44, t65, fma(t41, t75, fma(t40, t74, t39 * t73)));
-    const T t84 = fnma(t43, t66, t83);
-    const T t85 = fma(t42, t66, fma(t41, t77, fma(t40, t76, t39 * t74)));
-    const T t86 = fnma(t44, t64, t85);
-    const T t87 = fma(t43, t64, fma(t41, t79, fma(t40, t77, t39 * t75)));
-    const T t88 = fnma(t42, t65, t87);
-    const T t89 = fma(t40, t82, fnma(t56, t65, fma(t55, t66, t57 * t60)));
-    const T t90 = fnma(t41, t81, t89);
-    const T t91 = fma(t41, t80, fnma(t54, t66, fma(t56, t64, t58 * t60)));
-    const T t92 = fnma(t39, t82, t91);
-    const T t93 = fma(t39, t81, fnma(t55, t64, fma(t54, t65, t59 * t60)));
-    const T t94 = fnma(t40, t80, t93);
-    const T t95 = fma(t59, t65, fma(t56, t75, fma(t55, t74, t54 * t73)));
-    const T t96 = fnma(t41, t86, fma(t40, t88, fnma(t58, t66, t95)));
-    const T t97 = fnma(t44, t81, fma(t43, t82, t96));
-    const T t98 = fma(t57, t66, fma(t56, t77, fma(t55, t76, t54 * t74)));
-    const T t99 = fnma(t39, t88, fma(t41, t84, fnma(t59, t64, t98)));
-    const T t100 = fnma(t42, t82, fma(t44, t80, t99));
-    const T t101 = fma(t58, t64, fma(t56, t79, fma(t55, t77, t54 * t75)));
-    const T t102 = fnma(t40, t84, fma(t39, t86, fnma(t57, t65, t101)));
-    const T t103 = fnma(t43, t80, fma(t42, t81, t102));
+    const T t79 = t31 * t76;
+    const T t80 = t34 * t76;
+    const T t81 = t37 * t76;
+    const T t82 = t31 * t77;
+    const T t83 = t32 * t78;
+    const T t84 = t33 * t78;
+    const T t85 = t34 * t77;
+    const T t86 = t35 * t78;
+    const T t87 = t36 * t78;
+    const T t88 = fma(t33, t84, fma(t32, t83, t31 * t82));
+    const T t89 = fma(t36, t84, fma(t35, t83, t34 * t82));
+    const T t90 = fma(t39, t84, fma(t38, t83, t37 * t82));
+    const T t91 = fma(t36, t87, fma(t35, t86, t34 * t85));
+    const T t92 = fma(t39, t87, fma(t38, t86, t37 * t85));
+    const T t93 = fma(t38, t38 * t78, t37 * (t37 * t77));
+    const T t94 = fma(t39, t39 * t78, t93);
+    const T t95 = fnma(t56, t80, fma(t55, t81, t57 * t75));
+    const T t96 = fnma(t54, t81, fma(t56, t79, t58 * t75));
+    const T t97 = fnma(t55, t79, fma(t54, t80, t59 * t75));
+    const T t98 = fma(t59, t80, fma(t56, t90, fma(t55, t89, t54 * t88)));
+    const T t99 = fnma(t58, t81, t98);
+    const T t100 = fma(t57, t81, fma(t56, t92, fma(t55, t91, t54 * t89)));
+    const T t101 = fnma(t59, t79, t100);
+    const T t102 = fma(t58, t79, fma(t56, t94, fma(t55, t92, t54 * t90)));
+    const T t103 = fnma(t57, t80, t102);
+    const T t104 = fma(t55, t97, fnma(t71, t80, fma(t70, t81, t72 * t75)));
+    const T t105 = fnma(t56, t96, t104);
+    const T t106 = fma(t56, t95, fnma(t69, t81, fma(t71, t79, t73 * t75)));
+    const T t107 = fnma(t54, t97, t106);
+    const T t108 = fma(t54, t96, fnma(t70, t79, fma(t69, t80, t74 * t75)));
+    const T t109 = fnma(t55, t95, t108);
+    const T t110 = fma(t74, t80, fma(t71, t90, fma(t70, t89, t69 * t88)));
+    const T t111 = fnma(t56, t101, fma(t55, t103, fnma(t73, t81, t110)));
+    const T t112 = fnma(t59, t96, fma(t58, t97, t111));
+    const T t113 = fma(t72, t81, fma(t71, t92, fma(t70, t91, t69 * t89)));
+    const T t114 = fnma(t54, t103, fma(t56, t99, fnma(t74, t79, t113)));
+    const T t115 = fnma(t57, t97, fma(t59, t95, t114));
+    const T t116 = fma(t73, t79, fma(t71, t94, fma(t70, t92, t69 * t90)));
+    const T t117 = fnma(t55, t99, fma(t54, t101, fnma(t72, t80, t116)));
+    const T t118 = fnma(t58, t95, fma(t57, t96, t117));
 
     // articulated bodies: levels from the tips
-    const T t104 = t22 - origin[0];
-    const T t105 = t23 - origin[1];
-    const T t106 = t24 - origin[2];
+    const T t119 = fma(t8, t11, t3 * t7);
+    const T t120 = fma(t8, t12, -t2 * t7);
+    const T t121 = t4 * t8;
+    const T t122 = fma(t33, t121, fma(t32, t120, t31 * t119));
+    const T t123 = fma(t36, t121, fma(t35, t120, t34 * t119));
+    const T t124 = fma(t39, t121, fma(t38, t120, t37 * t119));
     if (lane < 1) {
-        gridgen::store_record<T>(body_shared, gridgen::Numbers<T, 27>{t60, t0, t0, t60, t0, t60, t0,
-            t66, -t65, -t66, t0, t64, t65, -t64, t0, t73, t74, t75, t76, t77, t79, t90, t92, t94, t97,
-            t100, t103});
+        gridgen::store_record<T>(body_shared, gridgen::Numbers<T, 27>{t75, t0, t0, t75, t0, t75, t0,
+            t81, -t80, -t81, t0, t79, t80, -t79, t0, t88, t89, t90, t91, t92, t94, t105, t107, t109,
+            t112, t115, t118});
         gridgen::store_record<T>(body_shared + 28 * 8, gridgen::Numbers<T, 27>{t0, t0, t0, t0, t0, t0,
             t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0, t0});
     }
     const int depth = indices[1][lane];
     GRIDGEN_ROLLED for (int level = 2; level <= 2; ++level) {
         if (depth == level) {
-            const T t107 = fnma(t21, t65, t18 * t66);
-            const T t108 = fma(t21, t64, -t15 * t66);
-            const T t109 = fnma(t18, t64, t15 * t65);
-            const T t110 = fma(t21, t75, fma(t18, t74, t15 * t73));
-            const T t111 = fma(t21, t77, fma(t18, t76, t15 * t74));
-            const T t112 = fma(t21, t79, fma(t18, t77, t15 * t75));
-            const T t113 = gridgen::reciprocal<T>(fma(t21, t112, fma(t18, t111, t15 * t110)));
-            const T t114 = t107 * t113;
-            const T t115 = t108 * t113;
-            const T t116 = t109 * t113;
-            const T t117 = t110 * t113;
-            const T t118 = t111 * t113;
-            const T t119 = t112 * t113;
-            const T t120 = t113 * fnma(t21, t103, fnma(t18, t100, fnma(t15, t97, t25)));
-            gridgen::store_record<T>(answer_shared + 12 * lane, gridgen::Numbers<T, 7>{t114, t115, t116,
-                t117, t118, t119, t120});
-            const T t121 = fnma(t107, t114, t60);
-            const T t122 = t107 * t115;
-            const T t123 = t107 * t116;
-            const T t124 = fnma(t108, t115, t60);
-            const T t125 = t108 * t116;
-            const T t126 = fnma(t109, t116, t60);
-            const T t127 = t107 * t117;
-            const T t128 = fnma(t107, t118, t66);
-            const T t129 = fma(t107, t119, t65);
-            const T t130 = fma(t108, t117, t66);
-            const T t131 = t108 * t118;
-            const T t132 = fnma(t108, t119, t64);
-            const T t133 = fnma(t109, t117, t65);
-            const T t134 = fma(t109, t118, t64);
-            const T t135 = fma(t107, t120, t90);
-            const T t136 = fma(t108, t120, t92);
-            const T t137 = fma(t109, t120, t94);
-            const T t138 = fma(t105, t123, fnma(t106, t122, t127));
-            const T t139 = fma(t106, t121, fma(t104, t123, t128));
-            const T t140 = fma(t104, t122, fma(t105, t121, t129));
-            const T t141 = fma(t105, t125, fma(t106, t124, t130));
-            const T t142 = fnma(t104, t125, fma(t106, t122, t131));
-            const T t143 = fma(t104, t124, fma(t105, t122, t132));
-            const T t144 = fma(t105, t126, fma(t106, t125, t133));
-            const T t145 = fma(t106, t123, fma(t104, t126, t134));
-            const T t146 = fma(t104, t125, fnma(t105, t123, t109 * t119));
-            const T t147 = fma(t106, t130, fma(t105, t133, fnma(t110, t117, t73)));
-            const T t148 = fma(t106, t141, fma(t105, t144, t147));
-            const T t149 = fnma(t104, t133, fnma(t106, t127, fnma(t110, t118, t74)));
-            const T t150 = fma(t106, t142, fnma(t105, t145, t149));
-            const T t151 = fma(t105, t127, fnma(t104, t130, fnma(t110, t119, t75)));
-            const T t152 = fnma(t106, t143, fnma(t105, t146, t151));
-            const T t153 = fma(t104, t134, fma(t106, t128, fnma(t111, t118, t76)));
-            const T t154 = fma(t104, t145, fma(t106, t139, t153));
-            const T t155 = fnma(t105, t128, fnma(t104, t131, fnma(t111, t119, t77)));
-            const T t156 = fma(t104, t146, fnma(t106, t140, t155));
-            const T t157 = fma(t105, t129, fma(t104, t132, fnma(t112, t119, t79)));
-            const T t158 = fma(t105, t140, fma(t104, t143, t157));
-            const T t159 = fnma(t106, t136, fma(t105, t137, fma(t110, t120, t97)));
-            const T t160 = fnma(t104, t137, fma(t106, t135, fma(t111, t120, t100)));
-            const T t161 = fnma(t105, t135, fma(t104, t136, fma(t112, t120, t103)));
-            gridgen::store_record<T>(body_shared + 28 * lane, gridgen::Numbers<T, 27>{t121, -t122, -t123,
-                t124, -t125, t126, -t138, t139, -t140, -t141, -t142, t143, t144, -t145, -t146, t148, t150,
-                t152, t154, t156, t158, t135, t136, t137, t159, t160, t161});
+            const T t125 = fnma(t39, t80, t36 * t81);
+            const T t126 = fma(t39, t79, -t33 * t81);
+            const T t127 = fnma(t36, t79, t33 * t80);
+            const T t128 = fma(t39, t90, fma(t36, t89, t33 * t88));
+            const T t129 = fma(t39, t92, fma(t36, t91, t33 * t89));
+            const T t130 = fma(t39, t94, fma(t36, t92, t33 * t90));
+            const T t131 = gridgen::reciprocal<T>(fma(t39, t130, fma(t36, t129, t33 * t128)));
+            const T t132 = t125 * t131;
+            const T t133 = t126 * t131;
+            const T t134 = t127 * t131;
+            const T t135 = t128 * t131;
+            const T t136 = t129 * t131;
+            const T t137 = t130 * t131;
+            const T t138 = t131 * fnma(t39, t118, fnma(t36, t115, fnma(t33, t112, t40)));
+            gridgen::store_record<T>(answer_shared + 12 * lane, gridgen::Numbers<T, 7>{t132, t133, t134,
+                t135, t136, t137, t138});
+            const T t139 = fnma(t125, t132, t75);
+            const T t140 = t125 * t133;
+            const T t141 = t125 * t134;
+            const T t142 = fnma(t126, t133, t75);
+            const T t143 = t126 * t134;
+            const T t144 = fnma(t127, t134, t75);
+            const T t145 = t125 * t135;
+            const T t146 = fnma(t125, t136, t81);
+            const T t147 = fma(t125, t137, t80);
+            const T t148 = fma(t126, t135, t81);
+            const T t149 = t126 * t136;
+            const T t150 = fnma(t126, t137, t79);
+            const T t151 = fnma(t127, t135, t80);
+            const T t152 = fma(t127, t136, t79);
+            const T t153 = fma(t125, t138, t105);
+            const T t154 = fma(t126, t138, t107);
+            const T t155 = fma(t127, t138, t109);
+            const T t156 = fma(t123, t141, fnma(t124, t140, t145));
+            const T t157 = fma(t124, t139, fma(t122, t141, t146));
+            const T t158 = fma(t122, t140, fma(t123, t139, t147));
+            const T t159 = fma(t123, t143, fma(t124, t142, t148));
+            const T t160 = fnma(t122, t143, fma(t124, t140, t149));
+            const T t161 = fma(t122, t142, fma(t123, t140, t150));
+            const T t162 = fma(t123, t144, fma(t124, t143, t151));
+            const T t163 = fma(t124, t141, fma(t122, t144, t152));
+            const T t164 = fma(t122, t143, fnma(t123, t141, t127 * t137));
+            const T t165 = fma(t124, t148, fma(t123, t151, fnma(t128, t135, t88)));
+            const T t166 = fma(t124, t159, fma(t123, t162, t165));
+            const T t167 = fnma(t122, t151, fnma(t124, t145, fnma(t128, t136, t89)));
+            const T t168 = fma(t124, t160, fnma(t123, t163, t167));
+            const T t169 = fma(t123, t145, fnma(t122, t148, fnma(t128, t137, t90)));
+            const T t170 = fnma(t124, t161, fnma(t123, t164, t169));
+            const T t171 = fma(t122, t152, fma(t124, t146, fnma(t129, t136, t91)));
+            const T t172 = fma(t122, t163, fma(t124, t157, t171));
+            const T t173 = fnma(t123, t146, fnma(t122, t149, fnma(t129, t137, t92)));
+            const T t174 = fma(t122, t164, fnma(t124, t158, t173));
+            const T t175 = fma(t123, t147, fma(t122, t150, fnma(t130, t137, t94)));
+            const T t176 = fma(t123, t158, fma(t122, t161, t175));
+            const T t177 = fnma(t124, t154, fma(t123, t155, fma(t128, t138, t112)));
+            const T t178 = fnma(t122, t155, fma(t124, t153, fma(t129, t138, t115)));
+            const T t179 = fnma(t123, t153, fma(t122, t154, fma(t130, t138, t118)));
+            gridgen::store_record<T>(body_shared + 28 * lane, gridgen::Numbers<T, 27>{t139, -t140, -t141,
+                t142, -t143, t144, -t156, t157, -t158, -t159, -t160, t161, t162, -t163, -t164, t166, t168,
+                t170, t172, t174, t176, t153, t154, t155, t177, t178, t179});
         }
         __syncwarp();
     }
     GRIDGEN_ROLLED for (int level = 1; level <= 1; ++level) {
         if (depth == level) {
             const auto body = gridgen::load_record<T, 27>(body_shared + 28 * (lane + 1));
-            const T t162 = t66 + body[7];
-            const T t163 = body[8] - t65;
-            const T t164 = body[9] - t66;
-            const T t165 = t64 + body[11];
-            const T t166 = t65 + body[12];
-            const T t167 = body[13] - t64;
-            const T t168 = t73 + body[15];
-            const T t169 = t74 + body[16];
-            const T t170 = t75 + body[17];
-            const T t171 = t76 + body[18];
-            const T t172 = t77 + body[19];
-            const T t173 = t79 + body[20];
-            const T t174 = t97 + body[24];
-            const T t175 = t100 + body[25];
-            const T t176 = t103 + body[26];
-            const T t177 = fma(t21, t163, fma(t18, t162, t15 * body[6]));
-            const T t178 = fma(t21, t165, fma(t18, body[10], t15 * t164));
-            const T t179 = fma(t21, body[14], fma(t18, t167, t15 * t166));
-            const T t180 = fma(t21, t170, fma(t18, t169, t15 * t168));
-            const T t181 = fma(t21, t172, fma(t18, t171, t15 * t169));
-            const T t182 = fma(t21, t173, fma(t18, t172, t15 * t170));
-            const T t183 = gridgen::reciprocal<T>(fma(t21, t182, fma(t18, t181, t15 * t180)));
-            const T t184 = t177 * t183;
-            const T t185 = t178 * t183;
-            const T t186 = t179 * t183;
-            const T t187 = t180 * t183;
-            const T t188 = t181 * t183;
-            const T t189 = t182 * t183;
-            const T t190 = t183 * fnma(t21, t176, fnma(t18, t175, fnma(t15, t174, t25)));
-            gridgen::store_record<T>(answer_shared + 12 * lane, gridgen::Numbers<T, 7>{t184, t185, t186,
-                t187, t188, t189, t190});
-            const T t191 = fnma(t177, t184, t60 + body[0]);
-            const T t192 = fnma(t177, t185, body[1]);
-            const T t193 = fnma(t177, t186, body[2]);
-            const T t194 = fnma(t178, t185, t60 + body[3]);
-            const T t195 = fnma(t178, t186, body[4]);
-            const T t196 = fnma(t179, t186, t60 + body[5]);
-            const T t197 = fnma(t177, t187, body[6]);
-            const T t198 = fnma(t177, t188, t162);
-            const T t199 = fnma(t177, t189, t163);
-            const T t200 = fnma(t178, t187, t164);
-            const T t201 = fnma(t178, t188, body[10]);
-            const T t202 = fnma(t178, t189, t165);
-            const T t203 = fnma(t179, t187, t166);
-            const T t204 = fnma(t179, t188, t167);
-            const T t205 = fma(t177, t190, t90 + body[21]);
-            const T t206 = fma(t178, t190, t92 + body[22]);
-            const T t207 = fma(t179, t190, t94 + body[23]);
-            const T t208 = fma(t105, t193, fnma(t106, t192, t197));
-            const T t209 = fma(t106, t191, fnma(t104, t193, t198));
-            const T t210 = fma(t104, t192, fnma(t105, t191, t199));
-            const T t211 = fma(t105, t195, fnma(t106, t194, t200));
-            const T t212 = fnma(t104, t195, fma(t106, t192, t201));
-            const T t213 = fma(t104, t194, fnma(t105, t192, t202));
-            const T t214 = fma(t105, t196, fnma(t106, t195, t203));
-            const T t215 = fma(t106, t193, fnma(t104, t196, t204));
-            const T t216 = fma(t104, t195, fnma(t105, t193, fnma(t179, t189, body[14])));
-            const T t217 = fnma(t106, t200, fma(t105, t203, fnma(t180, t187, t168)));
-            const T t218 = fnma(t106, t211, fma(t105, t214, t217));
-            const T t219 = fnma(t104, t203, fma(t106, t197, fnma(t180, t188, t169)));
-            const T t220 = fnma(t106, t212, fma(t105, t215, t219));
-            const T t221 = fnma(t105, t197, fma(t104, t200, fnma(t180, t189, t170)));
-            const T t222 = fnma(t106, t213, fma(t105, t216, t221));
-            const T t223 = fnma(t104, t204, fma(t106, t198, fnma(t181, t188, t171)));
-            const T t224 = fnma(t104, t215, fma(t106, t209, t223));
-            const T t225 = fnma(t105, t198, fma(t104, t201, fnma(t181, t189, t172)));
-            const T t226 = fnma(t104, t216, fma(t106, t210, t225));
-            const T t227 = fnma(t105, t199, fma(t104, t202, fnma(t182, t189, t173)));
-            const T t228 = fnma(t105, t210, fma(t104, t213, t227));
-            const T t229 = fnma(t106, t206, fma(t105, t207, fma(t180, t190, t174)));
-            const T t230 = fnma(t104, t207, fma(t106, t205, fma(t181, t190, t175)));
-            const T t231 = fnma(t105, t205, fma(t104, t206, fma(t182, t190, t176)));
-            gridgen::store_record<T>(body_shared + 28 * lane, gridgen::Numbers<T, 27>{t191, t192, t193,
-                t194, t195, t196, t208, t209, t210, t211, t212, t213, t214, t215, t216, t218, t220, t222,
-                t224, t226, t228, t205, t206, t207, t229, t230, t231});
+            const T t180 = t81 + body[7];
+            const T t181 = body[8] - t80;
+            const T t182 = body[9] - t81;
+            const T t183 = t79 + body[11];
+            const T t184 = t80 + body[12];
+            const T t185 = body[13] - t79;
+            const T t186 = t88 + body[15];
+            const T t187 = t89 + body[16];
+            const T t188 = t90 + body[17];
+            const T t189 = t91 + body[18];
+            const T t190 = t92 + body[19];
+            const T t191 = t94 + body[20];
+            const T t192 = t112 + body[24];
+            const T t193 = t115 + body[25];
+            const T t194 = t118 + body[26];
+            const T t195 = fma(t39, t181, fma(t36, t180, t33 * body[6]));
+            const T t196 = fma(t39, t183, fma(t36, body[10], t33 * t182));
+            const T t197 = fma(t39, body[14], fma(t36, t185, t33 * t184));
+            const T t198 = fma(t39, t188, fma(t36, t187, t33 * t186));
+            const T t199 = fma(t39, t190, fma(t36, t189, t33 * t187));
+            const T t200 = fma(t39, t191, fma(t36, t190, t33 * t188));
+            const T t201 = gridgen::reciprocal<T>(fma(t39, t200, fma(t36, t199, t33 * t198)));
+            const T t202 = t195 * t201;
+            const T t203 = t196 * t201;
+            const T t204 = t197 * t201;
+            const T t205 = t198 * t201;
+            const T t206 = t199 * t201;
+            const T t207 = t200 * t201;
+            const T t208 = t201 * fnma(t39, t194, fnma(t36, t193, fnma(t33, t192, t40)));
+            gridgen::store_record<T>(answer_shared + 12 * lane, gridgen::Numbers<T, 7>{t202, t203, t204,
+                t205, t206, t207, t208});
+            const T t209 = fnma(t195, t202, t75 + body[0]);
+            const T t210 = fnma(t195, t203, body[1]);
+            const T t211 = fnma(t195, t204, body[2]);
+            const T t212 = fnma(t196, t203, t75 + body[3]);
+            const T t213 = fnma(t196, t204, body[4]);
+            const T t214 = fnma(t197, t204, t75 + body[5]);
+            const T t215 = fnma(t195, t205, body[6]);
+            const T t216 = fnma(t195, t206, t180);
+            const T t217 = fnma(t195, t207, t181);
+            const T t218 = fnma(t196, t205, t182);
+            const T t219 = fnma(t196, t206, body[10]);
+            const T t220 = fnma(t196, t207, t183);
+            const T t221 = fnma(t197, t205, t184);
+            const T t222 = fnma(t197, t206, t185);
+            const T t223 = fma(t195, t208, t105 + body[21]);
+            const T t224 = fma(t196, t208, t107 + body[22]);
+            const T t225 = fma(t197, t208, t109 + body[23]);
+            const T t226 = fma(t123, t211, fnma(t124, t210, t215));
+            const T t227 = fma(t124, t209, fnma(t122, t211, t216));
+            const T t228 = fma(t122, t210, fnma(t123, t209, t217));
+            const T t229 = fma(t123, t213, fnma(t124, t212, t218));
+            const T t230 = fnma(t122, t213, fma(t124, t210, t219));
+            const T t231 = fma(t122, t212, fnma(t123, t210, t220));
+            const T t232 = fma(t123, t214, fnma(t124, t213, t221));
+            const T t233 = fma(t124, t211, fnma(t122, t214, t222));
+            const T t234 = fma(t122, t213, fnma(t123, t211, fnma(t197, t207, body[14])));
+            const T t235 = fnma(t124, t218, fma(t123, t221, fnma(t198, t205, t186)));
+            const T t236 = fnma(t124, t229, fma(t123, t232, t235));
+            const T t237 = fnma(t122, t221, fma(t124, t215, fnma(t198, t206, t187)));
+            const T t238 = fnma(t124, t230, fma(t123, t233, t237));
+            const T t239 = fnma(t123, t215, fma(t122, t218, fnma(t198, t207, t188)));
+            const T t240 = fnma(t124, t231, fma(t123, t234, t239));
+            const T t241 = fnma(t122, t222, fma(t124, t216, fnma(t199, t206, t189)));
+            const T t242 = fnma(t122, t233, fma(t124, t227, t241));
+            const T t243 = fnma(t123, t216, fma(t122, t219, fnma(t199, t207, t190)));
+            const T t244 = fnma(t122, t234, fma(t124, t228, t243));
+            const T t245 = fnma(t123, t217, fma(t122, t220, fnma(t200, t207, t191)));
+            const T t246 = fnma(t123, t228, fma(t122, t231, t245));
+            const T t247 = fnma(t124, t224, fma(t123, t225, fma(t198, t208, t192)));
+            const T t248 = fnma(t122, t225, fma(t124, t223, fma(t199, t208, t193)));
+            const T t249 = fnma(t123, t223, fma(t122, t224, fma(t200, t208, t194)));
+            gridgen::store_record<T>(body_shared + 28 * lane, gridgen::Numbers<T, 27>{t209, t210, t211,
+                t212, t213, t214, t226, t227, t228, t229, t230, t231, t232, t233, t234, t236, t238, t240,
+                t242, t244, t246, t223, t224, t225, t247, t248, t249});
         }
         __syncwarp();
     }
@@ -3651,17 +3699,17 @@ __device__ __forceinline__ void evaluate(
         if (depth == level) {
             const auto acceleration_2 = gridgen::load_record<T, 7>(acceleration_2_shared + 12 * (lane -
                 1));
-            const T t232 = fnma(t105, acceleration_2[5], fma(t106, acceleration_2[4], acceleration_2[0]));
-            const T t233 = fnma(t106, acceleration_2[3], fma(t104, acceleration_2[5], acceleration_2[1]));
-            const T t234 = fnma(t104, acceleration_2[4], fma(t105, acceleration_2[3], acceleration_2[2]));
+            const T t250 = fnma(t123, acceleration_2[5], fma(t124, acceleration_2[4], acceleration_2[0]));
+            const T t251 = fnma(t124, acceleration_2[3], fma(t122, acceleration_2[5], acceleration_2[1]));
+            const T t252 = fnma(t122, acceleration_2[4], fma(t123, acceleration_2[3], acceleration_2[2]));
             const auto answer = gridgen::load_record<T, 7>(answer_shared + 12 * lane);
-            const T t235 = fnma(acceleration_2[5], answer[5], fnma(acceleration_2[4], answer[4],
+            const T t253 = fnma(acceleration_2[5], answer[5], fnma(acceleration_2[4], answer[4],
                 fnma(acceleration_2[3], answer[3], answer[6])));
-            const T t236 = fnma(t234, answer[2], fnma(t233, answer[1], fnma(t232, answer[0], t235)));
-            const T t237 = fma(t18, t236, acceleration_2[4]);
-            const T t238 = fma(t21, t236, acceleration_2[5]);
-            gridgen::store_record<T>(acceleration_2_shared + 12 * lane, gridgen::Numbers<T, 7>{t232, t233,
-                t234, fma(t15, t236, acceleration_2[3]), t237, t238, t236});
+            const T t254 = fnma(t252, answer[2], fnma(t251, answer[1], fnma(t250, answer[0], t253)));
+            const T t255 = fma(t36, t254, acceleration_2[4]);
+            const T t256 = fma(t39, t254, acceleration_2[5]);
+            gridgen::store_record<T>(acceleration_2_shared + 12 * lane, gridgen::Numbers<T, 7>{t250, t251,
+                t252, fma(t33, t254, acceleration_2[3]), t255, t256, t254});
         }
         __syncwarp();
     }
@@ -3669,13 +3717,13 @@ __device__ __forceinline__ void evaluate(
 
     // state at the end
     const T dt0 = dt[0];
-    const T t239 = fma(dt0, acceleration_2_2[6], t26);
+    const T t257 = fma(dt0, acceleration_2_2[6], t41);
     if (is_valid && lane > 0 && lane < 3) {
-        qd_next[(lane - 1)] = t239;
+        qd_next[(lane - 1)] = t257;
     }
-    const T t240 = fma(dt0, t239, t1);
+    const T t258 = fma(dt0, t257, t1);
     if (is_valid && lane > 0 && lane < 3) {
-        q_next[(lane - 1)] = t240;
+        q_next[(lane - 1)] = t258;
     }
 }
 

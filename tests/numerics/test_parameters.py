@@ -212,7 +212,7 @@ def test_gradients_are_those_of_complex_steps(name):
             assert errors.max() <= TOLERANCE
 
 
-@pytest.mark.parametrize("parameters", ["hand", "all", JOINTS])
+@pytest.mark.parametrize("parameters", ["all", *exhaustive("hand", JOINTS)])
 def test_by_default_the_numbers_are_the_files(parameters):
     folded = load_tree(OWN / "arm7.urdf", constraints="arm7")
     options = RobotOptions(parameters=parameters, constraints=CONSTRAINTS["arm7"])

@@ -58,8 +58,8 @@ CASES = [
     for is_other in [robot is not ROBOTS[0] and name.endswith(STAGED)]
     for is_short in [
         name in LOOPED
-        if plan is plan_loops or robot is SCREWS
-        else name not in LONG and not is_other
+        if plan is plan_loops
+        else name not in LONG and not is_other and robot is not SCREWS
     ]
 ]
 

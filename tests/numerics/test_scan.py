@@ -117,7 +117,7 @@ def test_float32(name, function):
     lambda name, function: refused_kernel(tree_of(name, floating_base=True), KERNELS[function].key)
 )
 @pytest.mark.parametrize(
-    ("name", "function"), spread([("gripper",), ("quadruped",), ("screws",)], LOADED, 3)
+    ("name", "function"), spread([("gripper",), ("quadruped",), ("screws",)], LOADED, 1)
 )
 def test_joint_dynamics_and_armatures(name, function):
     tree = tree_of(name, floating_base=True, joint_dynamics=True, armature=0.1)
@@ -206,7 +206,7 @@ def test_a_chain_of_a_thousand_bodies(function):
     assert relative_error(output, reference(tree, function, inputs)) <= lost * LONG[function]
 
 
-@pytest.mark.parametrize(("bodies", "function"), spread([(50,), (300,)], list(LONG), 2))
+@pytest.mark.parametrize(("bodies", "function"), spread([(50,), (300,)], list(LONG), 1))
 def test_trees(bodies, function):
     check(tree_of(f"tree {bodies}"), function, LONG[function], batch=2)
 

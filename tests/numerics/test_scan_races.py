@@ -39,7 +39,7 @@ def check(name, floating_base, function, sanitize):
 
 
 @pytest.mark.parametrize(
-    ("name", "floating_base", "function"), spread(CASES, EACH_KERNEL, -(-len(EACH_KERNEL) // 3))
+    ("name", "floating_base", "function"), spread(CASES, EACH_KERNEL, -(-len(EACH_KERNEL) // 6))
 )
 def test_no_kernel_has_a_race(name, floating_base, function):
     check(name, floating_base, function, "thread")
@@ -49,7 +49,7 @@ def test_no_kernel_has_a_race(name, floating_base, function):
 # kernels, the last, are run with the smallest robot.
 @pytest.mark.parametrize(
     ("name", "floating_base", "function"),
-    spread(CASES[::-1], EACH_KERNEL[1::2], 2),
+    spread(CASES[::-1], EACH_KERNEL[1::2], 1),
 )
 def test_no_kernel_strays_in_memory(name, floating_base, function):
     check(name, floating_base, function, "address,undefined")

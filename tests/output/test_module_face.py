@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import importlib
 import importlib.util
 import inspect
@@ -19,6 +20,7 @@ import pytest
 
 import gridgen
 from gridgen.backends import TARGETS
+from gridgen.backends.cpu.units import translation_unit
 from gridgen.commands.main import main
 from gridgen.dynamics.functions import COMPUTATIONS
 from gridgen.functions import FUNCTIONS, GENERATED, Declared, FunctionName, types
@@ -34,6 +36,8 @@ from gridgen.options import DEFAULT_FUNCTIONS, LEFT_OUT
 from gridgen.robot import open_module
 from gridgen.schedules import KernelSelection, Schedules
 from gridgen.schedules.team.schedule import TeamSchedule
+from gridgen.template_root import template_root
+from gridgen.version import MODULE_FORM
 from helpers.robots import CONSTRAINTS, GROUND, OWN
 from helpers.scan import tree_of
 
@@ -46,6 +50,8 @@ WAYS = ("bind", "compile", "compute", "jvp", "vjp", "rollout_vjp")
 #: What a module has by default: whatever is generated, and what takes no code.
 THERE = {*DEFAULT_FUNCTIONS, "neutral", "random_configuration"}
 FUSED = ["mass_matrix", "bias_forces"]
+#: The number of the form of modules, and the digest of that form.
+FORM = ("1", "d3f7cd76f212e205")
 NO_INERTIA = '<inertia ixx="0" iyy="0" izz="0" ixy="0" ixz="0" iyz="0"/>'
 #: Of a robot alone: they explain, measure and export, and return no results.
 EXPLAINS = {"plan", "tune", "parameters", "check_parameters", "casadi", "sympy"}
@@ -303,12 +309,32 @@ def test_type_hints_can_be_evaluated():
         assert set(FUNCTIONS[name].options) >= set(hints["options"].__annotations__)
 
 
-def test_a_module_of_another_version_says_so(tmp_path):
-    written = gridgen.generate(PENDULUM, gridgen.GenerateOptions(output=tmp_path))
-    path = written.folder / "model.json"
-    path.write_text(path.read_text().replace('"grid-gen": "', '"grid-gen": "9.'))
-    with pytest.raises(gridgen.ModelError, match="another version of grid-gen"):
-        open_module(str(written.folder / "__init__.py"))
+def test_a_module_runs_with_other_versions_of_its_form(tmp_path):
+    options = gridgen.GenerateOptions(output=tmp_path, functions=("gravity_forces",))
+    written = gridgen.generate(PENDULUM, options)
+    path, face = written.folder / "model.json", str(written.folder / "__init__.py")
+    text = path.read_text().replace('"grid-gen": "', '"grid-gen": "9.')
+    path.write_text(text)
+    assert open_module(face).gravity_forces(np.zeros(1)).shape == (1,)
+    path.write_text(text.replace('"module": "', '"module": "9.'))
+    with pytest.raises(
+        gridgen.ModelError, match=r"version 9\..* wrote it in form 9\.\d.* runs form"
+    ):
+        open_module(face)
+    path.write_text(text.replace('"kernels"', '"colonels"'))
+    with pytest.raises(gridgen.ModelError, match="'kernels' is missing or damaged"):
+        open_module(face)
+
+
+def test_the_form_of_modules_has_its_number():
+    """The functions of compiled code that Python calls, and their structures."""
+    static = template_root() / "static"
+    text = (static / "gridgen_call.h").read_text() + (static / "gridgen_share.h").read_text()
+    structures = re.findall(r"^struct \w+ \{.*?^\};", text, re.DOTALL | re.MULTILINE)
+    fields = [re.sub(r"//.*|\s+", " ", structure) for structure in structures]
+    form = "".join([*fields, translation_unit("robot", "function", "float64", None)])
+    digest = hashlib.sha256(form.encode()).hexdigest()[:16]
+    assert (MODULE_FORM, digest) == FORM, "raise MODULE_FORM (version.py), and write both here"
 
 
 def test_help_shows_the_functions(face):

@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -155,6 +155,11 @@ def _parser() -> Parser:
         help="write an HTML report of the robot: kinematic tree, operation counts, accuracy, speed "
         "on this machine, and predictions for the GPUs of --arch (default: sm_90)",
     )
+    parser.add_argument(
+        "--wasm",
+        metavar="FOLDER",
+        help="also write a page that simulates the robot in a browser, with the WebAssembly in it",
+    )
     parser.add_output("the summary")
     parser.add_argument("--version", action="version", version=f"grid-gen {__version__}")
     return parser
@@ -182,18 +187,20 @@ def _run(arguments: argparse.Namespace) -> int:
         if arguments.report:
             archs = tuple(dict.fromkeys(arguments.arch)) or ("sm_90",)
             report = module.drawings.report(archs, progress=progress)
+        page = _simulation(module, options, progress) if arguments.wasm else {}
         compiled = _compile_ahead(module, dtypes, targets, progress)
         files: dict[str, str | bytes] = {**module.files, **compiled}
         version, force = arguments.wheel_version, options.force
         wheels = make_wheels(module.folder, files, version, force) if arguments.wheel else {}
+        folders: dict[Path, Mapping[str, str | bytes]] = {}
         if arguments.ros2:
             from gridgen.emit.ros2 import ros2_package
-            from gridgen.emit.writer import write_folder
 
-            tree, name = module.tree, module.folder.name
-            package = ros2_package(arguments.ros2, name, tree, module.files)
-            place = module.folder.with_name(arguments.ros2)
-            write_folder(place, package, tree.source, tree.digest, force)
+            package = ros2_package(arguments.ros2, module.folder.name, module.tree, module.files)
+            folders[module.folder.with_name(arguments.ros2)] = package
+        if page:
+            folders[Path(arguments.wasm)] = page
+        _write_folders(module, folders, force)
         module.write(compiled, force=force)
         write_wheels(wheels, force)
         if report is not None:
@@ -249,6 +256,32 @@ def _check_tools(
     from gridgen.backends.library import parse_targets
 
     return parse_targets(arguments.targets)
+
+
+def _simulation(
+    module: GeneratedModule, options: GenerateOptions, progress: Any
+) -> dict[str, str | bytes]:
+    """Return the files of a page that simulates the robot."""
+    from gridgen.modules import TracedModule
+    from gridgen.report.simulation import simulation
+
+    progress("compiling the page that simulates")
+    traced = TracedModule(module.tree, options.longest_program)
+    html, code = simulation(module.tree, traced)
+    return {f"{module.folder.name}.html": html, f"{module.folder.name}.wasm": code}
+
+
+def _write_folders(
+    module: GeneratedModule, folders: Mapping[Path, Mapping[str, str | bytes]], force: bool
+) -> None:
+    """Write folders that are not the module's, or none of them."""
+    from gridgen.emit.writer import check_folder, write_folder
+
+    tree = module.tree
+    for folder, files in folders.items():
+        check_folder(folder, tree.source, tree.digest, force, files)
+    for folder, files in folders.items():
+        write_folder(folder, files, tree.source, tree.digest, force)
 
 
 def _compile_ahead(

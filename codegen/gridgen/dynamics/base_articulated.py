@@ -15,7 +15,7 @@ from gridgen.dynamics.mass_rates import flat, wrench_at
 from gridgen.dynamics.motion_derivatives import add_wrenches, along
 from gridgen.dynamics.state import Numbers, State
 from gridgen.symbolic.scalars import Scalar
-from gridgen.symbolic.spatial import Placement, add, cross, split, sub
+from gridgen.symbolic.spatial import Placement, add, cross, split
 
 # Numbers of an articulated inertia.
 _INERTIA = 21
@@ -46,7 +46,7 @@ def accelerations(bodies: Bodies, tau: Numbers) -> tuple[Scalar, list[Scalar]]:
     bias = bodies.wrench()
     lanes.begin("articulated bodies: levels from the tips", -1)
     inertia = rigid_inertia(bodies.mass, lanes)
-    shift = sub(bodies.origins[0], bodies.origins[1])  # from the parent's origin
+    shift = bodies.shift
     answers = lanes.reserve("answer", 7)
 
     def transmit(sums: list[Scalar], send: Callable[[Sequence[Scalar]], None]) -> None:

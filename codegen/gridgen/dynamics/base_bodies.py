@@ -87,6 +87,18 @@ def _pose(values: Sequence[Scalar]) -> tuple[Matrix, Vector]:
     return (x, y, z), r
 
 
+def _orthonormal(E: Matrix) -> Matrix:
+    """Return a rotation whose columns are orthonormal up to a rounding, by a step of Newton's.
+
+    Products along a path accumulate such errors, which change articulated inertias.
+    """
+    rows = [
+        tuple(1.5 - 0.5 * entry if i == j else -0.5 * entry for j, entry in enumerate(row))
+        for i, row in enumerate(matmul(transpose(E), E))
+    ]
+    return matmul(E, (rows[0], rows[1], rows[2]))
+
+
 class Bodies:
     """The bodies of a robot, one in each lane.
 
@@ -115,6 +127,8 @@ class Bodies:
         self.joints = self.tree.bodies[self.base is not None :]
         lanes.begin("placement of each body in the base", -1)
         self.E, self.place = self._placements()
+        if groups and groups.are_single:
+            self.E = _orthonormal(self.E)
         self.groups = groups or one_group(lanes.parents)
         self.origins = self._origins()
 
@@ -164,22 +178,25 @@ class Bodies:
         travel = self.travel * q
         own_E = [(x * c + y * s, y * c - x * s, z) for x, y, z in E]
         own_r = [start + z * travel for start, (_, _, z) in zip(origin, E, strict=True)]
+        self._own = _pose(flat(*own_E, own_r))
         return _pose(lanes.outward("pose", flat(*own_E, own_r), _composed))
 
-    def _origins(self) -> list[Vector]:
-        """Return the origins of each lane's groups, from that of its item to group 0.
+    @property
+    def shift(self) -> Vector:
+        """The place of each body, from its parent's, in the base's axes."""
+        rotation, r = self._own
+        return apply(self.E, apply(transpose(rotation), r))
 
-        Without groups of several bodies, return those of the item and of its parent.
-        """
+    def _origins(self) -> list[Vector]:
+        """Return the origins of each lane's groups, from that of its item to group 0."""
         lanes, zero = self.lanes, self.lanes.constant(0.0)
+        if self.groups.are_single:
+            return [self.place]
         if self.groups.hops == 1:
             return [(zero, zero, zero)]
         lanes.begin("origins of the limbs", -1)
         shared = lanes.publish("origin", self.place)
         lanes.meet()
-        if self.groups.are_single:
-            x, y, z = shared.of(lanes.index([0, *self.groups.parents[1:]]))
-            return [self.place, (x, y, z)]
         found = []
         for hop in range(self.groups.hops):
             items = self.groups.origins_at(hop)

@@ -30,7 +30,7 @@ from gridgen.symbolic.scalars import FloatScalars
 from helpers.dynamics import COMPLEX_STEP, load_tree, robot_path, tangent_steps
 from helpers.oracle import Oracle
 from helpers.program_interpreter import run
-from helpers.robots import CONSTRAINTS, needs
+from helpers.robots import CONSTRAINTS, exhaustive_cases, needs
 
 GRADIENT = "constrained_forward_dynamics_gradient"
 FEET = {
@@ -855,8 +855,7 @@ def test_offsets_default_to_the_places_of_the_options() -> None:
     ("name", "function"),
     [
         ("arm6", "constrained_forward_dynamics"),
-        ("humanoid", "impulse_dynamics"),
-        ("arm6", "step_semi_implicit"),
+        *exhaustive_cases(("humanoid", "impulse_dynamics"), ("arm6", "step_semi_implicit")),
     ],
 )
 def test_products_by_offsets_are_those_of_complex_steps(

@@ -29,6 +29,7 @@ from helpers.dynamics import (
 )
 from helpers.dynamics import random_states as robot_states
 from helpers.oracle import Oracle
+from helpers.robots import exhaustive_cases
 
 STATES = 4
 
@@ -60,8 +61,9 @@ def test_times_the_parameters_they_give_efforts_and_energies(name, floating):
 
 
 MOVING = [
-    *((name, False) for name in ("gripper", "screws", "arm7")),
-    *((name, True) for name in ("gripper", "screws", "quadruped")),
+    *((name, False) for name in ("gripper", "screws")),
+    ("cart_pole", True),
+    *exhaustive_cases(("arm7", False), *((n, True) for n in ("gripper", "screws", "quadruped"))),
 ]
 
 

@@ -150,7 +150,7 @@ def test_those_of_forward_dynamics_are_too(name, floating, loaded):
         for k, robot in enumerate(ROBOTS[:2] + ROBOTS[-4:])
         for m, name in enumerate(FUNCTIONS["step_hessian"].methods)
         for loaded in (False, True)
-        for is_further in [(name in MULTI_STAGE and k > 2) or (k + m + loaded) % 2]
+        for is_further in [(name in MULTI_STAGE and k > 2) or (k + m + loaded) % 4]
         for marks in [pytest.mark.exhaustive if is_further else ()]
     ],
 )

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from gridgen.backends import eviction
 from gridgen.backends.cache import BuildCache, Part, cache_key
-from gridgen.backends.cpu.processor import Machine, flags_of, processor, runs_code_of
+from gridgen.backends.cpu.processor import BROWSER, Machine, flags_of, processor, runs_code_of
 from gridgen.backends.interface import Sources
 from gridgen.errors import CompileError
 from gridgen.user_cache import private_folder
@@ -36,6 +36,9 @@ _DISPATCHERS = ("ccache", "sccache", "distcc", "icecc", "colorgcc")
 _ZIG_FLAGS = ("-nostdlib++", "-fno-sanitize=undefined")
 _NATIVE = "-march=native"
 _LIBRARY = "kernel.so"
+_WASM = "kernel.wasm"
+# No symbols but exported ones; callers place arrays at the address of the heap.
+_WASM_FLAGS = ("-s", "-Wl,--no-entry", "-Wl,--export-dynamic", "-Wl,--export=__heap_base")
 _OBJECT = "kernel.o"
 _PROCESSOR = "processor.json"
 _INSTALL = "install g++ or clang++, or the compiler wheel: pip install ziglang"
@@ -261,6 +264,15 @@ def shared_library(
     """Return the shared library of a translation unit from the cache; compile it if absent."""
     flags = ("-shared", "-fPIC", *flags)
     return _compiled(sources, function, unit, flags, cache, _LIBRARY)
+
+
+def webassembly(
+    sources: Sources, function: str, unit: str, flags: tuple[str, ...], cache: BuildCache
+) -> Path:
+    """Return the WebAssembly module of a translation unit, like ``shared_library``."""
+    flags = (*flags_of(BROWSER.processors[0], is_zig=True), *_WASM_FLAGS, *flags)
+    find = functools.partial(compiler_for, BROWSER)
+    return _compiled(sources, function, unit, flags, cache, _WASM, find)
 
 
 def object_file(

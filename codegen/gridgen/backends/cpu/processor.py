@@ -38,6 +38,7 @@ _BASES: Mapping[str, tuple[tuple[str, ...], str]] = {
         "generic+v7a+neon+vfp4",
     ),
     "rv64gc": (("-march=rv64gc",), "baseline_rv64"),
+    "wasm32": (("-msimd128",), "generic+simd128"),
 }
 
 
@@ -105,6 +106,9 @@ MACHINES = {
         Machine("aarch64-macos", "darwin", "arm64", "aarch64-macos.11.0", "", _ARM),
     )
 }
+
+#: Browsers, for pages that simulate a robot.
+BROWSER = Machine("wasm32", "wasm", "wasm32", "wasm32-freestanding", "", ("wasm32",))
 
 
 def system() -> str:

@@ -53,6 +53,22 @@ def library_unit(robot: str, function: str, dtype: Dtype, *, is_over_time: bool)
     return f'{unit}\n#define GRIDGEN_ONLY_{SUFFIXES[dtype].upper()}\n#include "{robot}.cpp"\n'
 
 
+def plain_unit(robot: str, function: str, dtype: Dtype) -> str:
+    """Return the translation unit of a function of one state, ``gridgen_entry``, with no caller."""
+    first, second = only(function)
+    scalar = SCALARS[dtype]
+    return f"""\
+#define {first}
+#define {second}
+#include "{robot}_simd.h"
+
+extern "C" __attribute__((visibility("default")))
+bool {PREFIX}_entry(const gridgen::Array* arrays) {{
+    return ::{robot}::simd::{function}<{scalar}, {scalar}>(arrays, 0, 1, 1);
+}}
+"""
+
+
 def translation_unit(
     robot: str, function: str, dtype: Dtype, states: States | None, prefix: str = PREFIX
 ) -> str:

@@ -15,7 +15,7 @@ from gridgen.kernel import Kernel, Work
 from gridgen.runtime.module.description import ModuleRecord, RobotRecord
 from gridgen.runtime.module.kernels import Kernels
 from gridgen.template_root import SHARED_FOLDER
-from gridgen.version import __version__
+from gridgen.version import MODULE_FORM, __version__
 
 #: The file that holds a ``ModuleRecord``.
 MODEL_FILE = "model.json"
@@ -86,7 +86,7 @@ class WholeModule(ABC):
     @cached_property
     def _sources(self) -> Sources:
         record, files = self._record, _flat(self._texts())
-        return Sources(record.robot.ident, files, record.room, record.rows, self._built)
+        return Sources(record.robot.ident, files, record.scratch, record.rows, self._built)
 
 
 class FolderModule(WholeModule):
@@ -108,8 +108,13 @@ class FolderModule(WholeModule):
             ) from error
         try:
             model = json.loads(text)
-            if model["versions"]["grid-gen"] != __version__:
-                raise ValueError(f"version {model['versions']['grid-gen']}")
+            form, version = (model["versions"].get(name) for name in ("module", "grid-gen"))
+            if form != MODULE_FORM:
+                raise ModelError(
+                    f"{path}: version {version} of grid-gen wrote it in form {form}, and version "
+                    f"{__version__} runs form {MODULE_FORM}: run grid-gen again, or install "
+                    "the other version"
+                )
             return ModuleRecord.from_data(model)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ModelError(

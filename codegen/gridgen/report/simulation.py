@@ -1,0 +1,106 @@
+"""A page that simulates a robot in a browser: its step in WebAssembly, its picture, springs."""
+
+from __future__ import annotations
+
+import base64
+import sys
+from pathlib import PurePath
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridgen.backends.cache import BuildCache
+from gridgen.backends.cpu.compiler import webassembly
+from gridgen.backends.cpu.units import FLAGS, plain_unit
+from gridgen.dynamics.reference import evaluate_reference
+from gridgen.errors import ModelError
+from gridgen.kernel import Kernel, KernelKey
+from gridgen.model.kinematic_tree import KinematicTree
+from gridgen.report import pictures
+from gridgen.report.page import render_html, script_data
+from gridgen.runtime.arrays.defaults import default
+from gridgen.runtime.module.description import Module
+from gridgen.schedules.search.view import neutral_within_limits
+from gridgen.version import __version__
+
+#: Step of time [s].
+_DT = 2e-3
+#: Integrators, the more stable first.
+_METHODS = ("implicit", "semi_implicit")
+#: Force of a push across the canvas, in weights of the robot.
+_PUSH = 4.0
+
+
+def simulation(tree: KinematicTree, module: Module) -> tuple[str, bytes]:
+    """Return the page, and the WebAssembly in it.
+
+    Args:
+        tree:   the robot.
+        module: its module, which can have every kernel.
+
+    Raises:
+        ModelError:   the robot has no step, or other coordinates than Pinocchio's.
+        CompileError: there is no Zig.
+    """
+    if tree.options.convention != "pinocchio":
+        raise ModelError(f"{tree.source}: --wasm needs the default --convention")
+    kernel = _step(module)
+    unit = plain_unit(module.description.ident, kernel.name, "float64")
+    code = webassembly(module.sources(kernel), kernel.name, unit, FLAGS, BuildCache()).read_bytes()
+    q, is_posed = _start(tree)
+    own = {"q": q, "dt": np.array(_DT)}
+    numbers = module.description.parameters.own
+    given = {
+        name: own[name] if name in own else default(name, shape, q, numbers.get(name))
+        for name, shape in (*kernel.inputs.items(), *kernel.outputs.items())
+    }
+    has_floor = bool(tree.contact_model.contacts)
+    data = {
+        "arrays": [{"name": name, "values": x.ravel().tolist()} for name, x in given.items()],
+        "dt": _DT,
+        "springs": _springs(tree, q),
+        "push": _PUSH * 9.81 * tree.total_mass,
+        "floor": 0.0 if has_floor else None,
+        "falls": has_floor and tree.floating_base and not is_posed,
+        "code": base64.b64encode(code).decode(),
+    }
+    view = {
+        "title": tree.name,
+        "subtitle": f"{PurePath(tree.source).name} - grid-gen {__version__}",
+        "scene": script_data(pictures.scene(tree) | {"start": q.tolist()}),
+        "data": script_data(data),
+    }
+    return render_html("simulation.html.jinja", view), code
+
+
+def _step(module: Module) -> Kernel:
+    """Return a step that reads external wrenches."""
+    implicit, other = (KernelKey("step", method=name, inputs=("f_ext",)) for name in _METHODS)
+    try:
+        return module.kernels.find(implicit)
+    except ModelError:
+        return module.kernels.find(other)
+
+
+def _start(tree: KinematicTree) -> tuple[NDArray[np.float64], bool]:
+    """Return the positions of the keyframe ``home`` or the first one, and whether there is one."""
+    if tree.keyframes:
+        keyframe = tree.keyframes.get("home", next(iter(tree.keyframes.values())))
+        return np.array(keyframe["q"]), True
+    return neutral_within_limits(tree), False
+
+
+def _springs(tree: KinematicTree, q: NDArray[np.float64]) -> list[dict[str, Any]]:
+    """Return the joints that the page holds, with the inertia that each moves."""
+    (inertias,) = evaluate_reference(tree, "mass_matrix", {"q": q[None]})
+    return [
+        {
+            "q": body.q_index,
+            "v": body.v_index,
+            "inertia": float(inertias[0, body.v_index, body.v_index]),
+            "effort": min(tree.effort_limits[body.v_index], sys.float_info.max),
+        }
+        for body in tree.bodies
+        if body.joint_type.quaternion is None and not body.mimics
+    ]
