@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gridgen.errors import UrdfError
-from gridgen.model.oddities import Oddity, warn_of
+from gridgen.model.diagnostics import Diagnostic, warn_of
 from gridgen.model.pose import NO_DISPLACEMENT, ZERO, Matrix3, Pose, Vector3
 from gridgen.model.soft import NO_CONTACTS, ContactModel
 from gridgen.naming import show, similar
@@ -223,9 +223,9 @@ class RobotDescription:
         """Return an error with the location in this robot's file."""
         return UrdfError(message, self.source, line)
 
-    def warn(self, oddities: Iterable[Oddity]) -> None:
-        """Issue one warning for each kind of oddity, with its location in the file."""
-        warn_of(oddities, self.source)
+    def warn(self, diagnostics: Iterable[Diagnostic]) -> None:
+        """Issue one warning for each kind of diagnostic, with its location in the file."""
+        warn_of(diagnostics, self.source)
 
 
 def listing(names: Iterable[str], limit: int = 5) -> str:

@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Any
 
-from gridgen.model.description import Shape
+from gridgen.model.description import Mesh, Shape
 from gridgen.model.lump import NO_MASS, Lump
 from gridgen.model.pose import NO_DISPLACEMENT, Matrix3, Pose, Vector3, euler_zxz, is_sparse
 from gridgen.model.soft import DEFAULT_SOFTNESS, NO_CONTACTS, ContactModel, Softness
@@ -150,7 +150,8 @@ def losses(bodies: Iterable[Body], name: str) -> tuple[float, ...]:
 class Frame:
     """A link, placed in the *link* frame of its body (-1: the base).
 
-    ``shapes`` are the link's collision shapes in its own frame; only drawings use them.
+    ``shapes`` and ``meshes`` are the link's for collisions in its own frame; only drawings use
+    them.
     """
 
     name: str
@@ -158,6 +159,7 @@ class Frame:
     rotation: Matrix3
     translation: Vector3
     shapes: tuple[Shape | None, ...] = field(default=(), compare=False, repr=False)
+    meshes: tuple[Mesh, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True)

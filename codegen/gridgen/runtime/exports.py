@@ -175,6 +175,9 @@ class Page(Protocol):
 class Drawings(Protocol):
     """Draws one robot."""
 
+    def animate(self, paths: Any, dt: Any, spacing: Any) -> Page:
+        """Return the page on which robots move along paths."""
+
     def report(self, archs: Sequence[str], measure: bool) -> Page:
         """Return the page about the robot."""
 
@@ -208,6 +211,45 @@ class Drawn:
         if isinstance(archs, str) or not isinstance(archs, Sequence):
             archs = (archs,)
         return self._drawings.report(archs, measure)
+
+    def animate(
+        self,
+        paths: ArrayLike,
+        dt: float,
+        path: str | Path | None = None,
+        *,
+        spacing: float = 0.0,
+        force: bool = False,
+    ) -> Page:
+        """Return a page on which robots move along paths, with a slider of time, and write it.
+
+            robot.animate(q_path, dt, "walk.html")
+
+        The page is one file, which loads no other. It draws the collision shapes, and collision
+        meshes if trimesh is installed or the robot is of an MJCF file: their convex hulls.
+
+        Args:
+            paths:   joint positions (T, nq), or (B, T, nq) for several robots [rad or m], as
+                     ``rollout`` returns them. The page has at most 60 states of each second.
+            dt:      time from one state to the next [s].
+            path:    path of the file to write; without it, ``page.save`` writes it.
+            spacing: distance between robots in a square grid [m]; 0 draws all in one place.
+            force:   overwrite any file, also one that grid-gen did not write.
+
+        Returns:
+            page: the page, which notebooks display.
+
+        Raises:
+            ShapeError:      ``paths`` has another shape, or no state.
+            DtypeError:      ``paths`` does not consist of real numbers.
+            OptionError:     ``dt`` or ``spacing`` is invalid, a number of ``paths`` is not finite,
+                             or the file cannot be written; or the robot is a generated module.
+            QuaternionError: the norm of a quaternion differs from 1 by more than 1e-3.
+        """
+        page = self._drawings.animate(paths, dt, spacing)
+        if path is not None:
+            page.save(path, force=force)
+        return page
 
     def plot_tree(self, axes: Any = None) -> Any:
         """Draw the tree of bodies with matplotlib, and return the axes.

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from gridgen.dynamics.constraints import Constraints, Held, Rows
+from gridgen.dynamics.constraints import ConstraintRows, Constraints, Rows
 from gridgen.dynamics.contacts.nearest import kind_of, nearest
 from gridgen.dynamics.contacts.point_sets import PointSets, is_many
 from gridgen.dynamics.contacts.rows import TINY, Block, Cone, Point, Row
@@ -279,7 +279,7 @@ class SoftConstraints:
             made.offsets = [x + y for x, y in zip(made.offsets, rests, strict=True)]
         return made
 
-    def _rest(self, held: Held, made: Block, angles: Sequence[Scalar]) -> list[Scalar]:
+    def _rest(self, held: ConstraintRows, made: Block, angles: Sequence[Scalar]) -> list[Scalar]:
         """Return dJ/dt qd of the rows of an equality constraint, for MuJoCo's accelerations."""
         slide, spin, _ = self._frame.relative(held, self._motions, base_motion(self._state))
         own = [*slide, *spin][: len(made.rows)]
@@ -291,7 +291,7 @@ class SoftConstraints:
             found[3:] = [x - square * angle for x, angle in zip(found[3:], angles, strict=True)]
         return found
 
-    def _of_ends(self, held: Held) -> tuple[Rows, list[int]]:
+    def _of_ends(self, held: ConstraintRows) -> tuple[Rows, list[int]]:
         """Return the motion of the point of ``link`` less that of the point of ``to``.
 
         Both points differ where the constraint is violated. MuJoCo's forces act on both.
@@ -315,7 +315,7 @@ class SoftConstraints:
                     row[j] = row[j] + entry
         return rows, between + shared
 
-    def _turns(self, held: Held) -> tuple[Rows, list[Scalar]]:
+    def _turns(self, held: ConstraintRows) -> tuple[Rows, list[Scalar]]:
         """Return the vector of the unit quaternion between the frames of a weld, and its rate.
 
         Returns:

@@ -10,7 +10,7 @@ from typing import Any
 
 from gridgen.errors import UrdfError
 from gridgen.model.description import Joint, KeyValues, Link, RobotDescription
-from gridgen.model.oddities import Oddity
+from gridgen.model.diagnostics import Diagnostic
 from gridgen.model.soft import NO_CONTACTS, ContactModel
 from gridgen.model.validation import validate
 from gridgen.naming import show
@@ -35,7 +35,7 @@ class Assembly:
     links: list[Link] = field(default_factory=list)
     joints: list[Joint] = field(default_factory=list)
     constraints: list[Mapping[str, Any]] = field(default_factory=list)
-    oddities: list[Oddity] = field(default_factory=list)
+    diagnostics: list[Diagnostic] = field(default_factory=list)
     contact_model: ContactModel = NO_CONTACTS
     actuators: Sequence[Mapping[str, Any]] = ()
     springs: dict[str, tuple[float, tuple[float, ...]]] = field(default_factory=dict)
@@ -53,11 +53,11 @@ class Assembly:
         return name
 
     def note(self, subject: str, problem: str, advice: str) -> None:
-        """Record an oddity; those with the same problem and advice are reported together."""
-        self.oddities.append(Oddity(f"{problem}; {advice}", subject, problem, advice))
+        """Record a diagnostic; those with the same problem and advice are reported together."""
+        self.diagnostics.append(Diagnostic(f"{problem}; {advice}", subject, problem, advice))
 
     def finish(self, name: str) -> RobotDescription:
-        """Validate and return the robot, and warn of recorded oddities.
+        """Validate and return the robot, and warn of recorded diagnostics.
 
         Raises:
             UrdfError: the robot is invalid; see ``validate``.
@@ -86,7 +86,7 @@ class Assembly:
             qpos0=self.qpos0,
         )
         validate(description)
-        description.warn(self.oddities)
+        description.warn(self.diagnostics)
         return description
 
     def _check_finite(self) -> None:
