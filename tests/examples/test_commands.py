@@ -110,6 +110,10 @@ HERE = {
         "--whole 4",
         "chain",
     ),
+    r"python benchmarks/real_time.py.*": (
+        "--robots arm7 --functions mass_matrix --calls 1000",
+        "arm7 mass matrix",
+    ),
     r"python benchmarks/suite.py .*": ("--extras '' tests/unit/symbolic/test_tiles.py", "all"),
     r"python benchmarks/static_gpu.py (?!.*--(peer|tables)).*": (
         "--robots arm7 --functions gravity_forces",
