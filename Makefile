@@ -18,6 +18,7 @@ comma := ,
 extras = $(subst $() ,$(comma),$(strip $(1) $(EXTRAS)))
 DEMO_READY := .venv/ready-$(call extras,demo)
 TEST_READY := .venv/ready-$(call extras,test $(if $(filter cuda%,$(EXTRAS)),,$(if $(NVRTC),cuda12)))
+PROVE_READY := .venv/ready-$(call extras,test prove $(if $(filter cuda%,$(EXTRAS)),,cuda12))
 BENCH_READY := .venv/ready-$(call extras,bench)
 LINT_READY := .venv/ready-lint
 DOCS_READY := .venv/ready-docs
@@ -27,7 +28,7 @@ PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 # Python compiles the modules that it imports; pip would compile all.
 INSTALL := $(BIN)/python -m pip install --quiet --no-compile
 
-.PHONY: help demo test test-exhaustive gpu-test gpu-bench gpu-first-day bench docs lint format type golden kernels-diff wheel try-wheel check setup clean
+.PHONY: help demo test test-exhaustive prove gpu-test gpu-bench gpu-first-day bench docs lint format type golden kernels-diff wheel try-wheel check setup clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,6 +41,9 @@ test: $(TEST_READY) ## run all tests
 
 test-exhaustive: $(TEST_READY) ## run what `make test` leaves out, or a part of it: SHARE=3/16
 	$(PYTEST) -m exhaustive $(if $(SHARE),--share $(SHARE)) $(TESTS)
+
+prove: $(PROVE_READY) ## prove for every launch that kernels stay in bounds; find planted faults
+	$(PYTEST) -m "exhaustive or not exhaustive" tests/prove
 
 gpu-test: ## test the cuda backend on this machine's GPU, with the packages there are
 	PYTHONPATH=codegen GRIDGEN_CACHE_DIR="$(GPU_CACHE)" GRIDGEN_REQUIRE_GPU=1 \
@@ -111,7 +115,7 @@ $(DEMO_READY): .venv/bin/python pyproject.toml
 	    { echo "Pinocchio does not install here" >&2; $(INSTALL) --editable ".[$(call extras,demo)]"; }
 	@touch $@
 
-$(TEST_READY) $(BENCH_READY) $(DOCS_READY) $(RELEASE_READY) $(LINT_READY): .venv/ready-%: .venv/bin/python pyproject.toml
+$(TEST_READY) $(PROVE_READY) $(BENCH_READY) $(DOCS_READY) $(RELEASE_READY) $(LINT_READY): .venv/ready-%: .venv/bin/python pyproject.toml
 	@echo "pip installs packages into .venv, once ..."
 	$(INSTALL) --editable ".[$*]"
 	@touch $@

@@ -223,7 +223,7 @@ def _row(
     code = kernel_of(compiled.image)
     work, size = case.module.work(kernel), ITEM_BYTES[dtype]
     launch = launch_of(sources, kernel.name, dtype, rows=has_rows, arch=arguments.arch)
-    has_loops = kernel.team is not None or kernel.name in sources.room
+    has_loops = kernel.team is not None or kernel.name in sources.scratch
     times = []
     for batch in arguments.batch:
         demand = demand_of(kernel, work, size, layout=arguments.layout, batch=batch)

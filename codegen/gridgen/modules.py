@@ -310,8 +310,8 @@ class PossibleKernels(Kernels):
             return super().find(key)
         if key.name not in self._made:
             if (reason := self._refusal(key)) is not None:
-                told = reason if is_made_freely else f"{key.name}: {reason}"
-                raise ModelError(f"{self._robot}: no {told}")
+                refused = reason if is_made_freely else f"{key.name}: {reason}"
+                raise ModelError(f"{self._robot}: no {refused}")
             self._made[key.name] = self._schedules.kernel(key)
         return self._made[key.name]
 

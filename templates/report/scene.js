@@ -39,20 +39,33 @@ const view = (() => {
   const q = scene.start ? [...scene.start] : Array(scene.nq).fill(0);
   if (!scene.start) bodies.forEach((body) => { if (body.quaternion !== null) q[body.q + body.quaternion + 3] = 1; });
   let poses = forwardKinematics(scene, q), yaw = 0.7, pitch = 0.3, zoom = 1, fitted = 1, hovered = NaN, dots = [];
+  // The robots that are drawn, by their positions and the places of their roots; that of `poses`; the ground, and how
+  // far the view has moved with them.
+  let robots = [{ q, place: [0, 0, 0] }], place = [0, 0, 0], ground = false;
+  const pose = (robot) => { poses = forwardKinematics(scene, robot.q); place = robot.place; };
   const below = [], shift = [0, 0, 0];
   const fingers = new Map(), sliders = [];
 
   const placed = (body, at) => {
     const [R, p] = poses.bodies[body] ?? [[[1, 0, 0], [0, 1, 0], [0, 0, 1]], [0, 0, 0]];
-    return [R.map((row) => row[0] * at[0] + row[1] * at[1] + row[2] * at[2]), p];
+    return [R.map((row) => row[0] * at[0] + row[1] * at[1] + row[2] * at[2]), p.map((v, k) => v + place[k])];
   };
   const point = (body, at) => { const [v, p] = placed(body, at); return v.map((x, k) => x + p[k]); };
-  const points = [[0, 0, 0], ...poses.bodies.map(([, p]) => p), ...poses.frames.map(([, p]) => p),
-    ...solids.map((solid) => point(solid.body, solid.at))];
-  const low = [0, 1, 2].map((k) => Math.min(...points.map((p) => p[k])));
-  const high = [0, 1, 2].map((k) => Math.max(...points.map((p) => p[k])));
-  const middle = low.map((v, k) => (v + high[k]) / 2);
-  const size = Math.max(Math.hypot(...low.map((v, k) => high[k] - v)), 1e-6);
+  let points, middle, size;
+  // Place the view so that robots are in it.
+  function bound(several) {
+    points = several.flatMap((robot) => {
+      pose(robot);
+      return [place, ...[...poses.bodies, ...poses.frames].map(([, p]) => p.map((v, k) => v + place[k])),
+        ...solids.map((solid) => point(solid.body, solid.at))];
+    });
+    const [low, high] = [Math.min, Math.max].map((of) => [0, 1, 2].map((k) => points.reduce((v, p) => of(v, p[k]), points[0][k])));
+    middle = low.map((v, k) => (v + high[k]) / 2);
+    size = Math.max(Math.hypot(...low.map((v, k) => high[k] - v)), 1e-6);
+    pose(robots[0]);
+  }
+  bound(robots);
+  const one = size;  // of one robot
 
   const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
   let axes, around;
@@ -73,6 +86,11 @@ const view = (() => {
   };
   // Return the outline of a solid: its farthest points in these directions.
   const outline = (solid) => {
+    if (solid.points) {
+      const corners = solid.points.map((at) => point(solid.body, at));
+      const along = (d, p) => d[0] * p[0] + d[1] * p[1] + d[2] * p[2];
+      return around.map((d) => seen(corners.reduce((far, p) => along(d, p) > along(d, far) ? p : far)));
+    }
     const center = point(solid.body, solid.at);
     const [sides, radii] = [solid.sides, solid.radii].map((all) => all.map((v) => placed(solid.body, v)[0]));
     return around.map((d) => {
@@ -96,19 +114,20 @@ const view = (() => {
     pen.fillStyle = style;
     pen.fill();
   };
-  const polygon = (corners, style) => {
+  const polygon = (corners, style, fill = 0.12, stroke = 0.45) => {
     pen.beginPath();
     corners.forEach(([x, y]) => pen.lineTo(x, y));
     pen.closePath();
     pen.fillStyle = pen.strokeStyle = style;
     pen.lineWidth = 1;
-    pen.globalAlpha = 0.12;
+    pen.globalAlpha = fill;
     pen.fill();
-    pen.globalAlpha = 0.45;
+    pen.strokeStyle = fill > 0.5 ? color("paper") : style;
+    pen.globalAlpha = stroke;
     pen.stroke();
     pen.globalAlpha = 1;
   };
-  const shown = () => solids.filter((solid) => document.getElementById(solid.of).checked);
+  const shown = () => solids.filter((solid) => document.getElementById(solid.of)?.checked);
   // Scale the view so that the robot fills the canvas; large ellipsoids may be cut off.
   const fit = () => {
     aim();
@@ -128,10 +147,13 @@ const view = (() => {
     const quiet = color("quiet"), ink = color("ink");
     dots = [];
     below.forEach((paint) => paint({ seen, line, quiet }));
-    shown().map((solid) => [seen(point(solid.body, solid.at))[2], solid])
-      .sort((a, b) => b[0] - a[0])
-      .forEach(([, solid]) => polygon(outline(solid), color(solid.of)));
-    [["x", 0, "bad"], ["y", 1, "good"], ["z", 2, "revolute"]].forEach(([name, k, style]) => {
+    if (ground) floor(quiet);
+    robots.flatMap((robot, k) => {
+      pose(robot);
+      return shown().map((solid) => [seen(point(solid.body, solid.at))[2], outline(solid), color(robots.length > 1 ? `c${k % 5}` : solid.of)]);
+    }).sort((a, b) => b[0] - a[0])
+      .forEach(([, corners, style]) => polygon(corners, style, ...(ground ? [0.85, 0.9] : [])));
+    if (!ground) [["x", 0, "bad"], ["y", 1, "good"], ["z", 2, "revolute"]].forEach(([name, k, style]) => {
       const tip = [0, 0, 0];
       tip[k] = 0.12 * size;
       const end = seen(tip);
@@ -139,22 +161,46 @@ const view = (() => {
       pen.fillStyle = color(style);
       pen.fillText(name, end[0] + 3, end[1]);
     });
-    const origin = (body) => seen(poses.bodies[body]?.[1] ?? [0, 0, 0]);
+    if (document.getElementById("skeleton")?.checked ?? true) robots.forEach((robot, k) => {
+      pose(robot);
+      skeleton(quiet, robots.length > 1 ? color(`c${k % 5}`) : ink);
+    });
+    pose(robots[0]);
+  }
+  // Draw lines of the ground.
+  function floor(style) {
+    const step = 10 ** Math.round(Math.log10(size / 8)), count = Math.min(40, Math.ceil(size / step));
+    const [x, y] = [0, 1].map((k) => step * Math.round((middle[k] + shift[k]) / step)), far = count * step;
+    pen.globalAlpha = 0.3;
+    for (let k = -count; k <= count; ++k) {
+      line(seen([x + k * step, y - far, 0]), seen([x + k * step, y + far, 0]), style, 0.75);
+      line(seen([x - far, y + k * step, 0]), seen([x + far, y + k * step, 0]), style, 0.75);
+    }
+    pen.globalAlpha = 1;
+  }
+  // Draw the links and joints of a robot; those of the first one have labels.
+  function skeleton(quiet, ink) {
+    const own = [], width = Math.max(2.5, ground ? 0.03 * one / size * fitted * zoom : 0);
+    pen.lineCap = "round";
+    const moved = (p) => p.map((v, k) => v + place[k]);
+    const origin = (body) => seen(moved(poses.bodies[body]?.[1] ?? [0, 0, 0]));
     frames.forEach((frame, k) => {
-      const at = seen(poses.frames[k][1]);
-      line(origin(frame.body), at, quiet, 0.75);
+      const at = seen(moved(poses.frames[k][1]));
+      if (ground) line(origin(frame.body), at, ink, frame.body < 0 ? 0.75 : width);
+      else line(origin(frame.body), at, quiet, 0.75);
       dot(at, 1.5, quiet);
-      dots.push([at, `link ${frame.name}`]);
+      own.push([at, `link ${frame.name}`]);
     });
     bodies.forEach((body, k) => {
-      if (!scene.start || body.quaternion === null) line(origin(body.parent), origin(k), ink, 2.5);
+      if (!(ground || scene.start) || body.kind !== "free") line(origin(body.parent), origin(k), ink, width);
     });
     bodies.forEach((body, k) => {
       const [from, to] = [-1, 1].map((s) => seen(point(k, [0, 0, s * 0.03 * size])));
-      if (body.quaternion === null) line(from, to, color(body.kind), 3);
-      dot(origin(k), k === hovered ? 8 : 4, color(body.kind));
-      dots.push([origin(k), described(body)]);
+      if (body.quaternion === null && !ground) line(from, to, color(body.kind), 3);
+      dot(origin(k), k === hovered ? 8 : ground ? 0.35 * width : 4, color(ground ? "paper" : body.kind));
+      own.push([origin(k), described(body)]);
     });
+    if (place === robots[0].place) dots = own;
   }
   function described(body) {
     const unit = body.turn ? "rad" : "m", limits = [body.lower ?? -Infinity, body.upper ?? Infinity].map((x) => Number(x.toPrecision(4)));
@@ -213,10 +259,10 @@ const view = (() => {
     });
     poses = forwardKinematics(scene, q);
   }
-  bodies.forEach((body, k) => {
+  if (rows) bodies.forEach((body, k) => {
     if (body.quaternion === null && !body.mimics) slider(k, body.joint, body.turn !== 0, body.lower, body.upper);
   });
-  bodies.forEach((body, k) => {
+  if (rows) bodies.forEach((body, k) => {
     if (body.quaternion === null || scene.start) return;
     const parts = ["x", "y", "z"].slice(0, body.quaternion).concat(["roll", "pitch", "yaw"]);
     parts.forEach((part, n) => slider(k, `${body.joint} ${part}`, n >= body.quaternion, null, null));
@@ -228,9 +274,10 @@ const view = (() => {
     fit();
     draw();
   });
-  for (const name of ["inertia", "collision"]) {
+  for (const name of ["inertia", "collision", "skeleton"]) {
     const box = document.getElementById(name);
-    box.disabled = !solids.some(({ of }) => of === name);
+    if (!box) continue;
+    box.disabled = name !== "skeleton" && !solids.some(({ of }) => of === name);
     box.addEventListener("change", draw);
   }
 
@@ -276,16 +323,31 @@ const view = (() => {
   move();
   fit();
   draw();
+  // Show several robots, and move the view with them.
+  function stage(several, by) {
+    robots = several;
+    by.forEach((v, k) => { shift[k] = v; });
+    pose(robots[0]);
+    draw();
+  }
+  // Begin with the view of several robots on the ground.
+  function begin(several) {
+    [robots, ground] = [several, true];
+    bound(several);
+    fit();
+  }
   // Show joint positions; the view follows a point of the robot in the horizontal plane.
   function show(values, follow) {
     poses = forwardKinematics(scene, values);
-    [shift[0], shift[1]] = follow ? [0, 1].map((k) => follow(poses)[k] - middle[k]) : [0, 0];
-    draw();
+    stage([{ q: values, place }], [...(follow ? [0, 1].map((k) => follow(poses)[k] - middle[k]) : [0, 0]), 0]);
   }
   // Return the height of the lowest collision shape or link.
+  const low = (solid) => solid.points ? Math.min(...solid.points.map((at) => point(solid.body, at)[2])) :
+    point(solid.body, solid.at)[2] - solid.sides.reduce((sum, v) => sum + Math.abs(placed(solid.body, v)[0][2]), 0)
+      - Math.hypot(...solid.radii.map((v) => placed(solid.body, v)[0][2]));
   const lowest = () => Math.min(...poses.frames.map(([, p]) => p[2]),
-    ...solids.filter(({ of }) => of === "collision").map((solid) => point(solid.body, solid.at)[2]
-      - solid.sides.reduce((sum, v) => sum + Math.abs(placed(solid.body, v)[0][2]), 0)
-      - Math.hypot(...solid.radii.map((v) => placed(solid.body, v)[0][2]))));
-  return { scene, q, near, show, below, lowest, size, get axes() { return axes; }, get poses() { return poses; } };
+    ...solids.filter(({ of }) => of === "collision").map(low));
+  return {
+    scene, q, near, show, stage, begin, below, lowest, size, get axes() { return axes; }, get poses() { return poses; },
+  };
 })();

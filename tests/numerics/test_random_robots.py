@@ -245,8 +245,11 @@ def test_programs(count: int, most: int) -> None:
 def test_what_is_singular(count: int, most: int) -> None:
     """Robots are called singular if M is in every one of some configurations."""
 
-    @examples(4 * count)
-    @given(robots(most=most), st.booleans(), st.sampled_from([0.0, 0.2]))
+    few = robots(most=3, kinds=("revolute", "prismatic"))  # axes coincide more often
+    drawn = st.one_of(few, few, robots(most=most))
+
+    @examples(8 * count)
+    @given(drawn, st.booleans(), st.sampled_from([0.0, 0.0, 0.2]))
     def holds(urdf: str, floating: bool, armature: float) -> None:
         try:
             tree = load_tree(urdf, floating, armature=armature)

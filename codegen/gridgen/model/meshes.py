@@ -19,6 +19,8 @@ from gridgen.naming import one_line, show
 COARSE, _COARSEST, _FINER = 0.064, 0.5, 1.25
 # Cells around a mesh, whose centers may be those of spheres.
 _CELLS = 30_000
+# Directions whose farthest points are drawn of a mesh.
+_DIRECTIONS = 100
 
 
 def spheres_of_links(
@@ -88,6 +90,28 @@ def _of_mesh(source: str, mesh: Mesh, excess: float) -> list[tuple[float, ...]]:
     uncovered = np.min([np.linalg.norm(points - s[:3], axis=1) - s[3] for s in array], axis=0) > 0.0
     assert not uncovered.any(), "the spheres do not cover the mesh"
     return moved_by(mesh.pose, own)
+
+
+def outline_of(source: str, mesh: Mesh) -> Any | None:
+    """Return the points (n, 3) of a mesh that are farthest in some directions, in its link's frame.
+
+    ``None`` if trimesh is not installed or the file cannot be read.
+    """
+    try:
+        vertices = mesh.triangles[0] if mesh.triangles else _vertices(source, mesh)
+    except UrdfError:
+        return None
+    turn = math.pi * (3.0 - math.sqrt(5.0))  # directions of a spiral on the sphere
+    k = np.arange(_DIRECTIONS)
+    z = 1.0 - (2.0 * k + 1.0) / _DIRECTIONS
+    side = np.sqrt(1.0 - z * z)
+    directions = np.stack([side * np.cos(turn * k), side * np.sin(turn * k), z])
+    farthest = vertices[np.unique((vertices @ directions).argmax(axis=0))]
+    return farthest @ np.array(mesh.pose.rotation).T + np.array(mesh.pose.translation)
+
+
+def _vertices(source: str, mesh: Mesh) -> Any:
+    return _read(library("trimesh", source, "meshes require"), source, mesh)[0]
 
 
 def _read(trimesh: Any, source: str, mesh: Mesh) -> tuple[Any, Any]:

@@ -15,10 +15,10 @@ from gridgen.model.description import (
     flatten_mimics,
     listing,
 )
+from gridgen.model.diagnostics import Diagnostic
 from gridgen.model.kinematic_tree import Frame
 from gridgen.model.locked import displacement
 from gridgen.model.lump import NO_MASS, Lump
-from gridgen.model.oddities import Oddity
 from gridgen.model.pose import (
     IDENTITY,
     NO_DISPLACEMENT,
@@ -77,7 +77,7 @@ class Parts:
 
     moving: list[Moving] = field(default_factory=list)
     frames: list[Frame] = field(default_factory=list)
-    oddities: list[Oddity] = field(default_factory=list)
+    diagnostics: list[Diagnostic] = field(default_factory=list)
 
 
 def count_bodies(description: RobotDescription, options: RobotOptions) -> int:
@@ -103,7 +103,7 @@ def walk(
     parts = Parts()
     couplings = flatten_mimics(description)
     inertials = {link.name: link.inertial for link in description.links}
-    shapes = {link.name: link.shapes for link in description.links}
+    links = {link.name: link for link in description.links}
     below: dict[str, list[Joint]] = {link.name: [] for link in description.links}
     joints = description.joints
     for joint in joints if description.in_order else sorted(joints, key=lambda joint: joint.name):
@@ -115,7 +115,8 @@ def walk(
     fresh = _fresh_names({joint.name for joint in description.joints} | set(below))
 
     def visit(link: str, body: int, pose: Pose) -> None:
-        parts.frames.append(Frame(link, body, pose.rotation, pose.translation, shapes[link]))
+        drawn = links[link].shapes, links[link].meshes
+        parts.frames.append(Frame(link, body, pose.rotation, pose.translation, *drawn))
         inertial = inertials[link]
         if inertial is not None and body >= 0:
             moving = parts.moving[body]
@@ -143,14 +144,14 @@ def walk(
         if joint.kind == "fixed":
             visit(joint.child, parent, placement)
         elif coupling is not None and coupling.leader is None:
-            oddity = Oddity(
+            diagnostic = Diagnostic(
                 "constant mimic",
                 f"joint {show(joint.name)}",
                 f"mimics a joint that does not move, so it is constant at {coupling.offset!r}",
                 "make it a fixed joint",
                 joint.line,
             )
-            parts.oddities.append(oddity)
+            parts.diagnostics.append(diagnostic)
             visit(joint.child, parent, placement @ displacement(joint, (coupling.offset,)))
         else:
             made = _moving_bodies(joint, coupling, parent, placement, len(parts.moving), fresh)

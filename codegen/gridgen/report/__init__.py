@@ -18,7 +18,8 @@ from gridgen.model.kinematic_tree import KinematicTree
 from gridgen.naming import show_value
 from gridgen.progress import Progress, announced
 from gridgen.report.facts import gather
-from gridgen.report.page import render_page
+from gridgen.report.motion import motion_of
+from gridgen.report.page import render_animation, render_page
 from gridgen.report.pictures import plot_sparsity, plot_tree
 from gridgen.robot import Robot
 from gridgen.runtime.module.description import Module
@@ -49,7 +50,7 @@ class Report:
             write_file(where, lambda file: file.write(self.html.encode()), force)
         except (TypeError, ValueError) as error:
             raise OptionError(
-                f"report is {show_value(path)}, which cannot be written ({error}); give the path "
+                f"the path is {show_value(path)}, which cannot be written ({error}); give the path "
                 "of a file in an existing folder"
             ) from error
         return where
@@ -84,6 +85,11 @@ class Drawings:
         with announced("measuring", progress=progress, names_steps=True) as shown:
             facts = gather(self._tree, self._module, robot, self._programs, archs, measure, shown)
         return Report(self._tree.name, render_page(facts))
+
+    def animate(self, paths: Any, dt: Any, spacing: Any) -> Report:
+        """Return the page on which robots move; see ``Robot.animate``."""
+        motion = motion_of(self._tree, self._module.description, paths, dt, spacing)
+        return Report(self._tree.name, render_animation(self._tree, motion))
 
     def plot_tree(self, axes: Any = None) -> Any:
         """Draw the tree; see ``Robot.plot_tree``."""

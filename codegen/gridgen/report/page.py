@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import PurePath
@@ -19,6 +19,7 @@ from gridgen.report import drawing, pictures
 from gridgen.report.facts import BATCHES, GPU_BATCH, Cost, Facts, GpuCost
 from gridgen.schedules.team.plan import ScanPlan, plan_scan
 from gridgen.template_root import template_root
+from gridgen.version import __version__
 
 
 @dataclass(frozen=True)
@@ -59,15 +60,15 @@ def _environment() -> jinja2.Environment:
 def render_page(facts: Facts) -> str:
     """Return the page."""
     tree = facts.tree
-    plan = _plan(facts)
+    plan, scene = _plan(facts), pictures.scene(tree)
     view = {
         "title": tree.name,
         "subtitle": f"{PurePath(tree.source).name} - grid-gen {facts.version}",
         "chips": _chips(facts),
         "remarks": tree.remarks,
         "refusals": tuple(facts.refused.items()),
-        "scene": script_data(pictures.scene(tree)),
-        "undrawn": sum(shape is None for frame in tree.frames for shape in frame.shapes),
+        "scene": script_data(scene),
+        "undrawn": _undrawn(tree, scene),
         "masses": _masses(tree),
         "tree": drawing.tree(tree),
         "joints": _joints(facts),
@@ -85,6 +86,25 @@ def render_page(facts: Facts) -> str:
         "speeds": _speeds(facts),
     }
     return render_html("page.html.jinja", view)
+
+
+def render_animation(tree: KinematicTree, motion: Mapping[str, Any]) -> str:
+    """Return the page on which robots move; ``motion`` is the data of ``animation.js``."""
+    scene = pictures.scene(tree)
+    view = {
+        "title": tree.name,
+        "subtitle": f"{PurePath(tree.source).name} - grid-gen {__version__}",
+        "scene": script_data(scene),
+        "motion": script_data(motion),
+        "undrawn": _undrawn(tree, scene),
+    }
+    return render_html("animation.html.jinja", view)
+
+
+def _undrawn(tree: KinematicTree, scene: Mapping[str, Any]) -> int:
+    """Return the number of collision shapes that are not drawn."""
+    shapes = sum(shape is None for frame in tree.frames for shape in frame.shapes)
+    return max(0, shapes - sum("points" in solid for solid in scene["solids"]))
 
 
 def render_html(template: str, view: dict[str, Any]) -> str:

@@ -16,6 +16,7 @@ from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import OptionError
 from gridgen.model.description import Shape
 from gridgen.model.kinematic_tree import Body, KinematicTree
+from gridgen.model.meshes import outline_of
 from gridgen.model.pose import IDENTITY, Pose, Vector3, matrix3, scale, transpose, vector3
 from gridgen.naming import one_line
 from gridgen.report.facts import BATCHES, Speed
@@ -64,7 +65,8 @@ def scene(tree: KinematicTree) -> dict[str, Any]:
     turns about z by ``turn`` times its position and slides along z by ``slide`` times it, unless
     its coordinates from ``quaternion`` on are one. A solid
     is a box of half edges ``sides`` plus an ellipsoid of semi-axes ``radii``: an inertia
-    ellipsoid, of the body's mass and inertia at uniform density, or a collision shape.
+    ellipsoid, of the body's mass and inertia at uniform density, or a collision shape. That of a
+    mesh is the convex hull of ``points``.
     """
     bodies: list[dict[str, Any]] = []
     solids: list[dict[str, Any]] = []
@@ -103,6 +105,10 @@ def scene(tree: KinematicTree) -> dict[str, Any]:
         for shape in filter(None, frame.shapes):
             own = replace(shape, pose=place @ shape.pose)
             solids.append(_solid("collision", frame.body, own))
+        for points in filter(None.__ne__, (outline_of(tree.source, one) for one in frame.meshes)):
+            own = points @ np.array(place.rotation).T + np.array(place.translation)
+            drawn = {"points": own.round(4).tolist(), "at": own.mean(axis=0).round(4).tolist()}
+            solids.append({"of": "collision", "body": frame.body, **drawn})
     return {"nq": tree.nq, "bodies": bodies, "frames": frames, "solids": solids}
 
 

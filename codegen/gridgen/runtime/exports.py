@@ -41,13 +41,13 @@ class ExportOptions(TypedDict, total=False):
         method:    method of ``forward_dynamics``; integrator of ``step`` and similar functions.
         reference: axes of the result, for functions of a link; ``local`` by default.
         inputs:    optional inputs to read, such as ``f_ext``, ``active`` or ``ctrl``.
-        gravity:   constant acceleration of free fall (3,) [m/s^2].
+        gravity:   constant acceleration of free fall (3,) [m/s^2]; by default as in calls.
     """
 
     method: str
     reference: str
     inputs: Sequence[str]
-    gravity: ArrayLike
+    gravity: ArrayLike | None
 
 
 class Exported:
@@ -109,7 +109,7 @@ class Exported:
         method: str = "auto",
         reference: str = "local",
         inputs: Sequence[str] = (),
-        gravity: ArrayLike = STANDARD_GRAVITY,
+        gravity: ArrayLike | None = None,
     ) -> tuple[KernelKey, dict[str, list[float]]]:
         """Return the key of a function's kernel with one thread per state, and its constants."""
         check_choice("function", function, GENERATED)
@@ -130,6 +130,8 @@ class Exported:
         order = (name for name in OPTIONAL_INPUTS if name in inputs)
         fixed = [name for name in can_be if name not in inputs]
         constants = {name: parameters.default(name).ravel().tolist() for name in fixed}
+        if gravity is None:
+            gravity = parameters.own.get("gravity", np.array(STANDARD_GRAVITY))
         constants["gravity"] = _three_numbers(gravity)
         return replace(kernel.same, inputs=tuple(order)), constants
 
@@ -175,6 +177,9 @@ class Page(Protocol):
 class Drawings(Protocol):
     """Draws one robot."""
 
+    def animate(self, paths: Any, dt: Any, spacing: Any) -> Page:
+        """Return the page on which robots move along paths."""
+
     def report(self, archs: Sequence[str], measure: bool) -> Page:
         """Return the page about the robot."""
 
@@ -208,6 +213,45 @@ class Drawn:
         if isinstance(archs, str) or not isinstance(archs, Sequence):
             archs = (archs,)
         return self._drawings.report(archs, measure)
+
+    def animate(
+        self,
+        paths: ArrayLike,
+        dt: float,
+        path: str | Path | None = None,
+        *,
+        spacing: float = 0.0,
+        force: bool = False,
+    ) -> Page:
+        """Return a page on which robots move along paths, with a slider of time, and write it.
+
+            robot.animate(q_path, dt, "walk.html")
+
+        The page is one file, which loads no other. It draws the collision shapes, and collision
+        meshes if trimesh is installed or the robot is of an MJCF file: their convex hulls.
+
+        Args:
+            paths:   joint positions (T, nq), or (B, T, nq) for several robots [rad or m], as
+                     ``rollout`` returns them. The page has at most 60 states of each second.
+            dt:      time from one state to the next [s].
+            path:    path of the file to write; without it, ``page.save`` writes it.
+            spacing: distance between robots in a square grid [m]; 0 draws all in one place.
+            force:   overwrite any file, also one that grid-gen did not write.
+
+        Returns:
+            page: the page, which notebooks display.
+
+        Raises:
+            ShapeError:      ``paths`` has another shape, or no state.
+            DtypeError:      ``paths`` does not consist of real numbers.
+            OptionError:     ``dt`` or ``spacing`` is invalid, a number of ``paths`` is not finite,
+                             or the file cannot be written; or the robot is a generated module.
+            QuaternionError: the norm of a quaternion differs from 1 by more than 1e-3.
+        """
+        page = self._drawings.animate(paths, dt, spacing)
+        if path is not None:
+            page.save(path, force=force)
+        return page
 
     def plot_tree(self, axes: Any = None) -> Any:
         """Draw the tree of bodies with matplotlib, and return the axes.

@@ -69,6 +69,14 @@ def test_a_batch_larger_than_a_grid_is_launched_in_parts():
     assert {(*row[1:3], *row[4:6]) for row in numbers} == {(2, 1, 1, 1000)}
 
 
+@pytest.mark.parametrize("states_per_block", [1, 32, 128, 256])
+def test_kernels_number_the_warps_of_a_launch_with_32_bits(states_per_block):
+    batch = 1 << 39
+    parts = launches(arguments(), batch, itemsize=4, states_per_block=states_per_block)
+    assert sum(grid for grid, _ in parts) * states_per_block == batch
+    assert all(grid * states_per_block <= 32 << 32 for grid, _ in parts)
+
+
 @pytest.mark.parametrize(
     ("capability", "arch"), [(90, "sm_90"), (75, "sm_75"), (88, "compute_80"), (130, "compute_120")]
 )

@@ -431,6 +431,15 @@ SINGULAR = {
         [massless("a"), link_text("b"), joint_text("i", "base", "a"), joint_text("j", "a", "b")],
         "i",
     ),
+    "a follower that slides back": (
+        [
+            massless("a"),
+            link_text("b"),
+            joint_text("i", "base", "a", "prismatic", axis="1 0 0"),
+            joint_text("j", "a", "b", "prismatic", axis="1 0 0", extra=mimic("i", -1.0)),
+        ],
+        "i",
+    ),
     "a joint between leader and follower": (
         [
             *map(massless, "ab"),
@@ -458,6 +467,36 @@ def test_a_joint_that_moves_no_inertia_is_named(elements: list[str], joint: str)
 @pytest.mark.parametrize(("elements", "joint"), SINGULAR.values(), ids=SINGULAR.keys())
 def test_armature_makes_up_for_missing_inertia(elements: list[str], joint: str) -> None:
     assert tree_of(link_text("base"), *elements, armature=0.1).singular_joint is None
+
+
+#: Of independent joints, random robots have more.
+REGULAR = {
+    "massless leader": [
+        massless("a"),
+        link_text("b"),
+        joint_text("i", "base", "a"),
+        joint_text("j", "base", "b", extra=mimic("i")),
+    ],
+    "a leader held by its follower elsewhere": [
+        massless("a"),
+        link_text("b"),
+        link_text("c"),
+        joint_text("i", "base", "a", axis="0 1 0"),
+        joint_text("j", "a", "b", axis="0 1 0", xyz="0 0.2 0"),
+        joint_text("k", "base", "c", extra=mimic("j")),
+    ],
+    "a follower that turns back further out": [
+        massless("a"),
+        link_text("b"),
+        joint_text("i", "base", "a"),
+        joint_text("j", "a", "b", xyz="0.2 0 0", extra=mimic("i", -1.0)),
+    ],
+}
+
+
+@pytest.mark.parametrize("elements", REGULAR.values(), ids=REGULAR.keys())
+def test_a_joint_that_moves_some_inertia_is_not(elements: list[str]) -> None:
+    assert tree_of(link_text("base"), *elements).singular_joint is None
 
 
 def test_a_massless_root_gains_nothing_from_one_hinge() -> None:

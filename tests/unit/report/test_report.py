@@ -19,7 +19,7 @@ from gridgen.check import random_states
 from gridgen.commands.main import main
 from gridgen.compiler import load, read_tree
 from gridgen.dynamics.reference import evaluate_reference
-from gridgen.errors import CompileError, GridGenWarning, OptionError
+from gridgen.errors import CompileError, GridGenError, GridGenWarning, OptionError
 from gridgen.options import RobotOptions
 from gridgen.report.pictures import patterns, reach, runs, scene
 from helpers.robots import OWN, joint_text, link_text, robot_text
@@ -175,12 +175,30 @@ document.getElementById("probe").textContent = JSON.stringify(found);
 BALL = '<collision><geometry><sphere radius="0.1"/></geometry></collision>'
 
 
-@pytest.mark.parametrize("width", [390, 1200], ids=["phone", "desk"])
-def test_a_browser_draws_and_moves_it(width: int, tmp_path: Path) -> None:
+def browsed(html: str, width: int, folder: Path) -> Any:
+    """Return what a page writes into its probe, in a browser without an error."""
     browser = shutil.which("chromium") or shutil.which("chromium-browser")
     if browser is None:
         pytest.skip("there is no chromium")
-    path = tmp_path / "page.html"
+    path = folder / "page.html"
+    path.write_text(html, encoding="utf-8")
+    command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr"]
+    command += [f"--user-data-dir={folder}", f"--window-size={width},900", "--dump-dom"]
+    done = subprocess.run(
+        [*command, "--virtual-time-budget=5000", path.as_uri()],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert "CONSOLE" not in done.stderr, done.stderr
+    told = re.search('<pre id="probe">(.*?)</pre>', done.stdout)
+    assert told is not None
+    return json.loads(unescape(told[1]))
+
+
+@pytest.mark.parametrize("width", [390, 1200], ids=["phone", "desk"])
+def test_a_browser_draws_and_moves_it(width: int, tmp_path: Path) -> None:
     # Joints that turn, slide, mimic and are free, with axes along no coordinate axis.
     text = (OWN / "gripper.urdf").read_text(encoding="utf-8")
     text = text.replace(
@@ -191,16 +209,7 @@ def test_a_browser_draws_and_moves_it(width: int, tmp_path: Path) -> None:
     states = random_states(tree, 3, np.random.default_rng(0))["q"]
     probe = PROBE.replace("STATES", json.dumps(states.tolist()))
     html = page(text, floating_base=True)
-    path.write_text(html.replace("</body>", probe), encoding="utf-8")
-    command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr"]
-    command += [f"--user-data-dir={tmp_path}", f"--window-size={width},900", "--dump-dom"]
-    done = subprocess.run(
-        [*command, path.as_uri()], capture_output=True, text=True, timeout=120, check=True
-    )
-    assert "CONSOLE" not in done.stderr, done.stderr
-    told = re.search('<pre id="probe">(.*?)</pre>', done.stdout)
-    assert told is not None
-    found = json.loads(unescape(told[1]))
+    found = browsed(html.replace("</body>", probe), width, tmp_path)
     assert found["drawn"] > 500, "the canvas is blank"
     assert found["hides"], "there is no collision shape to hide"
     assert found["shapes"] > 100
@@ -215,6 +224,82 @@ def test_a_browser_draws_and_moves_it(width: int, tmp_path: Path) -> None:
             np.testing.assert_allclose(rotation, pose[:3, :3], atol=1e-7)
             np.testing.assert_allclose(translation, pose[:3, 3], atol=1e-7)
     assert found["label"].split(" (")[0] in tree.joint_names
+
+
+MOVES = """<pre id="probe"></pre><script>
+const [slider, button] = ["time", "play"].map((id) => document.getElementById(id));
+const poses = TIMES.map((time) => {
+  slider.value = time;
+  slider.dispatchEvent(new Event("input"));
+  return view.poses.frames;
+});
+const canvas = document.getElementById("scene"), before = canvas.toDataURL();
+player.show(0);
+const found = { poses, moves: canvas.toDataURL() !== before, end: Number(slider.max) };
+found.wide = document.documentElement.scrollWidth <= window.innerWidth;
+button.click();
+setTimeout(() => {
+  Object.assign(found, { now: player.now, button: button.textContent });
+  document.getElementById("probe").textContent = JSON.stringify(found);
+}, 300);
+</script></body>"""
+
+
+@pytest.mark.filterwarnings("ignore::gridgen.errors.GridGenWarning")
+@pytest.mark.parametrize("width", [400, 1280])
+def test_robots_move_in_a_browser(width: int, tmp_path: Path) -> None:
+    """Mimic joints, a free joint that is not first."""
+    text = (OWN / "gripper.urdf").read_text(encoding="utf-8")
+    bodies = read_tree(text, RobotOptions(floating_base=True)).bodies
+    order = [body.joint for body in bodies if not body.mimics][::-1]
+    robot = load(text, floating_base=True, order=order)
+    tree = read_tree(text, RobotOptions(floating_base=True, order=order))
+    q = random_states(tree, 6, np.random.default_rng(0))["q"]
+    path = tmp_path / "walk.html"
+    page = robot.animate(q.reshape(2, 3, -1), 0.5, path, spacing=1.0)
+    assert path.read_text(encoding="utf-8").startswith(page.html)
+    assert not re.search(r"""(src|href)=["'](?!data:)""", page.html), "the page needs others"
+    probe = MOVES.replace("TIMES", "[0, 0.5, 1]")
+    found = browsed(page.html.replace("</body>", probe), width, tmp_path)
+    assert found["moves"]
+    assert found["wide"], "the page is wider than the window"
+    assert found["end"] == 1.0
+    assert found["button"] == "Pause"
+    assert 0.0 < found["now"] <= 1.0
+    (poses,) = evaluate_reference(tree, "forward_kinematics", {"q": q[:3]})
+    drawn = [pose for of_time in found["poses"] for pose in of_time]
+    for (rotation, translation), pose in zip(drawn, poses.reshape(-1, 4, 4), strict=True):
+        np.testing.assert_allclose(rotation, pose[:3, :3], atol=1e-4)
+        np.testing.assert_allclose(translation, pose[:3, 3], atol=1e-4)
+
+
+def test_paths_that_no_robot_has_are_refused(tmp_path: Path) -> None:
+    robot = load(OWN / "two_link.urdf")
+    path = np.zeros((5, 2))
+    for given, dt, options, message in (
+        (
+            path[:, :1],
+            0.1,
+            {},
+            r"paths has shape \(5, 1\); give joint positions of two_link, \(T, 2\)",
+        ),
+        (path[:0], 0.1, {}, r"paths has shape \(0, 2\)"),
+        (path[0], 0.1, {}, r"paths has shape \(2,\)"),
+        (np.where(path == 0, np.nan, 0), 0.1, {}, "paths of robot 0 is not finite at state 0"),
+        (path * 1j, 0.1, {}, "paths is of type complex128"),
+        (path, 0.0, {}, "dt is 0"),
+        (path, np.nan, {}, "dt is nan; give a time"),
+        (path, "x", {}, "dt is 'x'"),
+        (path, 0.1, {"spacing": -1.0}, "spacing is -1.0; give a distance"),
+        (path, 0.1, {"path": tmp_path / "no" / "walk.html"}, "cannot be written"),
+        (np.zeros((60, 50_000, 2)), 0.1, {}, "give fewer"),
+    ):
+        with pytest.raises(GridGenError, match=message):
+            robot.animate(given, dt, **options)
+    page = robot.animate(np.zeros((1001, 2), np.float32), 1e-3)
+    motion = json.loads(re.search('"motion-data".*?>(.*?)</script>', page.html)[1])  # type: ignore[index]
+    assert len(motion["times"]) == 64  # every 16th, and the last one
+    assert motion["times"][-1] == 1.0
 
 
 def test_figures_for_papers() -> None:

@@ -630,7 +630,7 @@ def test_neighbors_of_a_table_are_a_slice() -> None:
             results[index] = first[0] * second[1] - first[1] * second[0]
         return results
 
-    assert check(robot(CHAIN), doubled).program.room == 16
+    assert check(robot(CHAIN), doubled).program.scratch == 16
 
 
 def test_pairs_have_a_place_each() -> None:
@@ -649,7 +649,7 @@ def test_pairs_have_a_place_each() -> None:
         return results
 
     found = check(robot(BRANCHES), products)
-    assert (found.room, found.program.room) == ({"pair_kept": 2}, 2 * 7 * 7)
+    assert (found.room, found.program.scratch) == ({"pair_kept": 2}, 2 * 7 * 7)
 
 
 @pytest.mark.parametrize("kinds", ["rrrr", "prpr"])
@@ -690,7 +690,7 @@ def test_a_matrix_on_the_way_has_room() -> None:
         return [M[0][0] + M[1][1], M[0][1]]
 
     found = check(robot(CHAIN), trace)
-    assert found.program.room == 16
+    assert found.program.scratch == 16
 
 
 def test_single_scalars_are_results() -> None:

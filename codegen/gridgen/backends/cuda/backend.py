@@ -34,7 +34,8 @@ from gridgen.errors import CompileError, DeviceError
 from gridgen.functions.types import Dtype
 from gridgen.naming import one_line
 
-_MAX_BLOCKS = 2**31 - 1  # CUDA's limit of the grid's first dimension
+# Blocks of a launch: kernels number the warps of its states, up to eight of a block, with 32 bits.
+MAX_BLOCKS = 2**29
 # No NVRTC release that CuPy supports compiles for older devices.
 _MIN_CAPABILITY = 50
 
@@ -233,7 +234,7 @@ def launches(
     batch: int,
     itemsize: int,
     states_per_block: int,
-    most_blocks: int = _MAX_BLOCKS,
+    most_blocks: int = MAX_BLOCKS,
 ) -> list[tuple[int, LaunchParameters]]:
     """Return grid size and parameters of each launch of a batch.
 

@@ -158,10 +158,10 @@ def _handler() -> ctypes.CDLL:
     return handler
 
 
-def _room(operation: Operation) -> int:
+def _scratch(operation: Operation) -> int:
     """Return 0: loops use the stack for scratch numbers, one pack of states at a time."""
     return 0
 
 
 #: The handler for kernels on a CPU.
-TARGET = Target(_NAME, _attributes, _room, lambda room, states, itemsize: states)
+TARGET = Target(_NAME, _attributes, _scratch, lambda scratch, states, itemsize: states)

@@ -243,7 +243,7 @@ def leading_axes(
         there = arrays[name].shape
         count = len(there) - len(shape)
         if count < 0 or there[count:] != closed(shape, there):
-            raise ShapeError(f"{name} has shape {there}; {robot} needs {_wanted(shape)}")
+            raise ShapeError(f"{name} has shape {there}; {robot} needs {_expected(shape)}")
         own = there[:count]
         if own and own != lead:
             try:
@@ -258,7 +258,7 @@ def leading_axes(
     return lead
 
 
-def _wanted(shape: Shape) -> str:
+def _expected(shape: Shape) -> str:
     text = ", ".join("n" if extent == OPEN else str(extent) for extent in shape)
     return f"(B, {text}) or ({text}{',' * (len(shape) == 1)})" if shape else "(B,) or one number"
 
