@@ -10,8 +10,8 @@
 //
 // A function computes n states. States are consecutive in every array, elements in the order of the
 // table above, matrices in row-major order. An array that is shared by all states contains one. NULL, where
-// allowed, selects standard gravity, no wrench, a base at rest, or the robot's own parameters. Results must
-// not overlap arguments. Functions are stateless: any number of threads may call them at once.
+// allowed, selects the robot's own gravity and parameters, no wrench, or a base at rest. Results must not
+// overlap arguments. Functions are stateless: any number of threads may call them at once.
 // One state (n = 1) is computed in scalar registers, more in SIMD lanes. The results are bitwise equal if
 // the processor has a fused multiply-add. One state allocates no memory, throws nothing and takes no lock.
 // The scratch memory of a large robot is on the stack, up to GRIDGEN_STACK_BYTES (a macro of the library,

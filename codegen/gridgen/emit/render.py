@@ -20,7 +20,7 @@ from gridgen.emit.views.library import (
     library_view,
 )
 from gridgen.emit.views.module import fused_view, method_views, signature_views
-from gridgen.functions.arrays import ARRAYS, STANDARD_GRAVITY
+from gridgen.functions.arrays import ARRAYS
 from gridgen.kernel import Kernel
 from gridgen.model.tree import KinematicTree
 from gridgen.rendering import render
@@ -308,6 +308,6 @@ def render_library(
             for kernel in kernels
             if kernel.name in functions and not (kernel.key.products or is_search(kernel.key))
         ]
-        view["gravity"] = ", ".join(map(repr, STANDARD_GRAVITY))
+        view["gravity"] = ", ".join(map(repr, tree.gravity))
         files[f"{ident}_casadi.cpp"] = "library/robot_casadi.cpp.jinja"
     return {name: render(template, view) for name, template in files.items()}

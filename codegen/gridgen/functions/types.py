@@ -144,7 +144,7 @@ class InGravity(Options, total=False):
 
     Attributes:
         gravity: acceleration of free fall in the base frame, (3,) or (B, 3) [m/s^2]. Default:
-                 (0, 0, -9.81).
+                 that of the robot's file, of MJCF or Pinocchio; otherwise (0, 0, -9.81).
     """
 
     gravity: ArrayLike | None

@@ -201,6 +201,7 @@ class RobotDescription:
         mocap:    links that the file's simulator moves relative to the root.
         keyframes: states by name.
         sensors:  sensors of the file, in the form of the option.
+        gravity:  acceleration of free fall in the file [m/s^2], if it has one.
         qpos0:    positions of the file's joints to which its sensors refer, by name.
     """
 
@@ -218,6 +219,7 @@ class RobotDescription:
     keyframes: Mapping[str, KeyValues] = field(default_factory=dict, hash=False)
     sensors: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
     qpos0: Mapping[str, tuple[float, ...]] = field(default_factory=dict, hash=False)
+    gravity: Vector3 | None = None
 
     def error(self, message: str, line: int | None = None) -> UrdfError:
         """Return an error with the location in this robot's file."""

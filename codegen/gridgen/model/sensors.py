@@ -239,7 +239,7 @@ class _Reader:
             made = replace(made, frame=self._frame(where, entry, "link", *_POSE))
         if row.of == "subtree":
             pieces, links = self._subtree(where, kind, str(entry["link"]))
-            made = replace(made, pieces=pieces, links=links)
+            made = replace(made, pieces=pieces, links=links if row.accelerates else ())
         if row.touches or kind in ("force", "torque"):
             self._check_constraints(kind, is_required=row.touches)
         if kind == "touch":

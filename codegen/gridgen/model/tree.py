@@ -116,6 +116,8 @@ def build_tree(
     own = own_parameters(description, parts, bodies, chosen) | own_inputs(
         constraints, contact_model, actuators, springs, chosen
     )
+    if description.gravity is not None:
+        own["gravity"] = description.gravity
     if not options.check_parameters and "params" not in own:
         raise OptionError(
             f"check_parameters is False, and {show(description.name)} takes no params: name links "

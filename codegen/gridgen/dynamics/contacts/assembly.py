@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -63,6 +63,7 @@ class SoftConstraints:
         robot: the robot with the dry friction of its joints, which that of ``state`` may lack.
         motions: of its bodies at zero joint accelerations.
         in_loops: whether a program may have loops over points.
+        chosen: numbers of the contacts; all by default.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class SoftConstraints:
         motions: Sequence[BodyMotion],
         *,
         in_loops: bool,
+        chosen: Collection[int] | None = None,
     ) -> None:
         tree, scalars = state.tree, state.scalars
         self._state, self._tree, self._scalars = state, tree, scalars
@@ -88,7 +90,8 @@ class SoftConstraints:
         contacts = tree.contact_model.contacts
         kinds: dict[object, list[int]] = {}
         many: list[int] = []
-        for number, contact in enumerate(contacts):
+        for number in range(len(contacts)) if chosen is None else sorted(chosen):
+            contact = contacts[number]
             is_pair = isinstance(contact.other, Solid)
             kind = kind_of(contact) if is_pair and ShapeKind.BOX not in contact.kinds else number
             kinds.setdefault(kind, []).append(number)
