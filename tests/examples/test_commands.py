@@ -45,6 +45,10 @@ HERE = {
         "--robots 4 --steps 96 --plant own --clip ''",
         "mean return",
     ),
+    r"python examples/wall.py.*": (
+        "--robots 1 --samples 16 --seconds 0.2 --figure build/wall.svg --page build/wall.html",
+        "walked",
+    ),
     r"python examples/.*": ("", r"\d"),
     r"python benchmarks/accuracy.py .*": ("--robots pendulum --longest 100", "gravity_forces"),
     r"python benchmarks/calls.py.*": ("--functions mass_matrix --seconds 0.01", "cuda +mass"),
