@@ -25,7 +25,7 @@ import numpy as np
 
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import GridGenError
-from gridgen.model.oddities import noted
+from gridgen.model.diagnostics import noted
 from gridgen.model.readers.mujoco import from_model
 from gridgen.model.readers.mujoco_contacts import uncovered_pairs
 from gridgen.model.tree import build_tree

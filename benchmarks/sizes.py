@@ -266,7 +266,7 @@ def _times(
     spec = computation_of(case.tree, case.entry(function))
     arrays = [array_size(name, case.tree) for name in (*spec.inputs, *spec.outputs)]
     batch = batch_of(sum(array_size(name, case.tree) for name in spec.outputs))
-    if _ITEM * (batch * sum(arrays) + _LANES * program.room) > _MAX_MEMORY:
+    if _ITEM * (batch * sum(arrays) + _LANES * program.scratch) > _MAX_MEMORY:
         return {"skipped": f"> {_MAX_MEMORY >> 30} GiB"}
     known = [(r["bodies"], r["us"]) for r in before if r.get("us")]
     gave_up = any(r.get("skipped") for r in before)

@@ -182,3 +182,28 @@ def test_no_name_of_a_kernel_is_taken_apart():
     ]
     assert files
     assert {place for path in files for place in calls_on_texts(path)} == set(NO_NAMES)
+
+
+# Words of no one's field, which names do not contain; the prose is checked by ``plain_words.py``.
+STRANGE = {"asked", "beside", "course", "hopeless", "living", "oddity", "oddities", "room", "told"}
+STRANGE |= {"unasked", "wanted"}
+
+
+def names_in(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Yield line and name of everything that a module names."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            yield node.lineno, node.name
+        elif isinstance(node, ast.arg):
+            yield node.lineno, node.arg
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.attr
+
+
+def test_names_are_words_of_the_field():
+    for path in sorted((ROOT / "codegen").rglob("*.py")):
+        for line, found in names_in(ast.parse(path.read_text(encoding="utf-8"))):
+            words = set(re.split(r"_|(?<=[a-z])(?=[A-Z])", found)) | {found.lower()}
+            assert not STRANGE & {word.lower() for word in words}, f"{path}:{line}: {found}"

@@ -45,6 +45,7 @@ STAGES = (
     "report",
     "modules",
     "compiler",
+    "batch",
     "wheel",
     "commands",
     "__main__",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from gridgen.version import __version__
 
 if TYPE_CHECKING:
+    from gridgen.batch import Batch
     from gridgen.compiler import generate, load
     from gridgen.control.costs import Cost, TrajectoryCost, trajectory_cost
     from gridgen.control.ilqr import IlqrResult, ilqr
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BaseParameters",
+    "Batch",
     "Bound",
     "CompileError",
     "Cost",
@@ -81,6 +83,7 @@ __all__ = [
 
 _HOMES = {
     "BaseParameters": "gridgen.identification",
+    "Batch": "gridgen.batch",
     "Bound": "gridgen.runtime.calls.bound",
     "Cost": "gridgen.control.costs",
     "GenerateOptions": "gridgen.options",

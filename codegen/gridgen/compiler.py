@@ -25,7 +25,7 @@ from gridgen.functions import FUNCTIONS
 from gridgen.functions.arrays import OPEN
 from gridgen.functions.types import BackendChoice
 from gridgen.kernel import Kernel, KernelKey
-from gridgen.model.oddities import noted
+from gridgen.model.diagnostics import noted
 from gridgen.model.readers import read_robot
 from gridgen.model.tree import KinematicTree, build_tree
 from gridgen.model.validation import check_body_count
@@ -154,7 +154,7 @@ def make_module(
     schedules = Schedules(tree)
     fused = fused_keys(tree, options.fuse)
     searches = search_keys(tree, options.inverse_kinematics)
-    wanted = KernelSelection(
+    selection = KernelSelection(
         options.choices,
         options.frames,
         options.inputs,
@@ -165,8 +165,8 @@ def make_module(
         options.integrators or DEFAULT_INTEGRATORS,
         searches,
     )
-    kernels, refused = schedules.select(wanted)
-    _check_requests(schedules, options, wanted, kernels)
+    kernels, refused = schedules.select(selection)
+    _check_requests(schedules, options, selection, kernels)
     _check_names(kernels, refused, fused)
     if reasons := [refused[key.name] for key in searches if key.name in refused]:
         raise ModelError(f"inverse_kinematics: no {reasons[0]}")
@@ -205,7 +205,7 @@ def make_module(
         record_of(tree, name, limits),
         array_data(tree, kernels),
         Kernels(tree.name, kernels, refused),
-        sources.room,
+        sources.scratch,
         sources.rows,
         {kernel.name: schedules.work(kernel) for kernel in kernels},
     )
@@ -218,12 +218,12 @@ def make_module(
 def _check_requests(
     schedules: Schedules,
     options: GenerateOptions,
-    wanted: KernelSelection,
+    selection: KernelSelection,
     kernels: Sequence[Kernel],
 ) -> None:
     """Raise unless each function, integrator and input that the options name has a kernel."""
     keys, idents = [kernel.key for kernel in kernels], frame_idents(schedules.tree)
-    alone = replace(wanted, fused=(), searches=())
+    alone = replace(selection, fused=(), searches=())
     # A request, whether it has a kernel, and the selection whose refusals explain why not.
     requests: list[tuple[str, bool, KernelSelection]] = []
     for function in options.functions:
@@ -244,9 +244,9 @@ def _check_requests(
         own = replace(alone, products=(kind,))
         requests.append((kind, any(key.products for key in keys), own))
     reasons = []
-    for what, is_there, selection in requests:
+    for what, is_there, explained in requests:
         if not is_there:
-            _, refused = schedules.select(selection)
+            _, refused = schedules.select(explained)
             reason = next(iter(refused.values()), "no function of the module has it: omit it")
             reasons.append(f"no {what}: {reason}")
     if reasons:

@@ -189,8 +189,8 @@ def _check(robot: Robot, arrays: Mapping[str, Any]) -> None:
         if name in ARRAYS:
             state = closed(shape_of(name, extents), array.shape)
             if array.shape[max(array.ndim - len(state), 0) :] != state:
-                wanted = ", ".join(map(str, ("N", *state)))
-                raise ShapeError(f"{name} has shape {array.shape}; {robot.name} needs ({wanted})")
+                expected = ", ".join(map(str, ("N", *state)))
+                raise ShapeError(f"{name} has shape {array.shape}; {robot.name} needs ({expected})")
         if array.dtype not in (np.float32, np.float64):
             raise DtypeError(f"{name} is of {array.dtype}; give float32 or float64")
         is_same = array.ndim and (array.shape[0] == batch[0] or _unknown(array, *batch))

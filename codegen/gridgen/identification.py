@@ -107,7 +107,7 @@ def base_parameters(
 
     Args:
         robot:     the robot; a generated module needs ``joint_torque_regressor``.
-        gravity:   free-fall acceleration in the base frame (3,) [m/s^2]; default (0, 0, -9.81). The
+        gravity:   free-fall acceleration in the base frame (3,) [m/s^2]; default as in calls. The
                    result depends on it: use zeros for an arm in a horizontal plane.
         tolerance: smallest remainder of an independent column, relative to its norm.
         seed:      seed of the random states.
@@ -130,8 +130,8 @@ def base_parameters(
     W = _stacked(robot, gravity, np.random.default_rng(seed))
     lengths = np.linalg.norm(W, axis=0)
     columns = _independent(W, lengths, tolerance)
-    kept = W[:, columns]
-    combinations: Array = np.linalg.lstsq(kept, W, rcond=None)[0].astype(np.float64)
+    retained = W[:, columns]
+    combinations: Array = np.linalg.lstsq(retained, W, rcond=None)[0].astype(np.float64)
     # Rounding errors of zeros, measured by their effect.
     share = np.abs(combinations) * lengths[columns][:, None]
     combinations[share <= tolerance * np.maximum(lengths, tolerance * lengths.max())] = 0.0

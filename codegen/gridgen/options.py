@@ -201,7 +201,7 @@ def _fused(option: str, fuse: object) -> Mapping[str, Sequence[str]]:
             raise OptionError(
                 f"{option}: {show_value(label)} is not a name; give one such as control"
             )
-        if label in FUNCTIONS or label in _TAKEN or label.startswith("room_of_"):
+        if label in FUNCTIONS or label in _TAKEN:
             raise OptionError(f"{option}: {label} is the name of another function; give a free one")
         if isinstance(names, (str, bytes)) or not isinstance(names, Sequence) or len(names) < 2:
             raise OptionError(

@@ -311,7 +311,7 @@ class Robot(Declared, Drawn, Exported):
             OptionError:    the robot takes no ``params``.
         """
         self._description.parameters.default("params")
-        self._description.parameters.check(params, is_asked=True)
+        self._description.parameters.check(params, is_requested=True)
 
     # -- calls --------------------------------------------------------------------------------
 
@@ -501,8 +501,10 @@ class Robot(Declared, Drawn, Exported):
         for option, given in (("functions", functions), ("batches", batches), ("dtypes", dtypes)):
             if isinstance(given, str) or not isinstance(given, Sequence):
                 raise OptionError(f"{option} is {show_value(given)}; give a list")
-        wanted = TuneSelection(device, tuple(functions), tuple(batches), tuple(dtypes), any_method)
-        tuned = tune(self._module, wanted)
+        selection = TuneSelection(
+            device, tuple(functions), tuple(batches), tuple(dtypes), any_method
+        )
+        tuned = tune(self._module, selection)
         self.resolver.forget()
         return tuned
 
@@ -553,7 +555,7 @@ class Robot(Declared, Drawn, Exported):
         if batch is not None:
             check_batch(batch)
         resolver = self.resolver
-        wanted = [
+        launches = [
             (
                 resolver.kernel_of_call(FUNCTIONS[name], like, backend, method, frame, reference),
                 like,
@@ -563,7 +565,7 @@ class Robot(Declared, Drawn, Exported):
                 np.broadcast_to(np.zeros((), one), (batch or 1, self.nq)) for one in dtypes
             )
         ]
-        warm_up(self._evaluator, wanted, batch or 0, backend, progress)
+        warm_up(self._evaluator, launches, batch or 0, backend, progress)
 
     def bind(
         self, function: CompiledName | list[str] | tuple[str, ...], *arguments: Any, **options: Any

@@ -43,12 +43,12 @@ def cached_text(make: Callable[[], str | None], **parts: Part) -> str | None:
 
 def _as_text(sources: Sources) -> str:
     rows = {name: asdict(rows) for name, rows in sources.rows.items()}
-    return json.dumps([sources.robot, dict(sources.files), dict(sources.room), rows])
+    return json.dumps([sources.robot, dict(sources.files), dict(sources.scratch), rows])
 
 
 def _from_text(text: str) -> Sources:
-    robot, files, room, rows = json.loads(text)
-    return Sources(robot, files, room, {name: Rows.from_data(row) for name, row in rows.items()})
+    robot, files, scratch, rows = json.loads(text)
+    return Sources(robot, files, scratch, {name: Rows.from_data(row) for name, row in rows.items()})
 
 
 @cache

@@ -127,8 +127,8 @@ def runtime_wheel() -> tuple[str, bytes]:
     package, static = Path(__file__).parent, template_root() / "static"
     content = {
         f"gridgen/{path.relative_to(package).as_posix()}": path.read_bytes()
-        for room in ("__init__", "equivalents", *RUN_TIME)
-        for path in (*package.glob(f"{room}.*"), *(package / room).rglob("*.py"))
+        for part in ("__init__", "equivalents", *RUN_TIME)
+        for path in (*package.glob(f"{part}.*"), *(package / part).rglob("*.py"))
         if path.is_file()
     }
     content["gridgen/py.typed"] = b""

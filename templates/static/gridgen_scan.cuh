@@ -141,17 +141,17 @@ template <class T, int bodies, int width> class WarpTeam {
     int64 state;
 
     __device__ __forceinline__ explicit WarpTeam(int64 states) {
-        const int64 asked = (int64(blockIdx.x) * blockDim.x + threadIdx.x) / width;
+        const int64 index = (int64(blockIdx.x) * blockDim.x + threadIdx.x) / width;
         lane_ = int(threadIdx.x) % width;
-        state = asked < states ? asked : states - 1;
-        heard_ = asked < states;
+        state = index < states ? index : states - 1;
+        heard_ = index < states;
     }
 
     // The team of the requested state, of those before `end`.
-    __device__ __forceinline__ WarpTeam(int64 asked, int64 end)
-        : state(asked < end ? asked : end - 1),
+    __device__ __forceinline__ WarpTeam(int64 index, int64 end)
+        : state(index < end ? index : end - 1),
           lane_(int(threadIdx.x) % width),
-          heard_(asked < end) {}
+          heard_(index < end) {}
 
     // The j-th body of this lane, and whether this lane may write its results.
     __device__ __forceinline__ int body(int) const { return lane_ < bodies ? lane_ : bodies - 1; }

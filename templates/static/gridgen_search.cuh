@@ -101,10 +101,10 @@ template <class T, class F> class Search {
             if (x < S(F::lower[j])) x = S(F::lower[j]);
             if (x > S(F::upper[j])) x = S(F::upper[j]);
         }
-        const int wanted = int(at(given_, first_setting, lane)) + tried_[lane]++;
+        const int target = int(at(given_, first_setting, lane)) + tried_[lane]++;
         int found = -1;
         GRIDGEN_ROLLED
-        for (; rank_[lane] < wanted; ++rank_[lane]) found = nearest(lane);
+        for (; rank_[lane] < target; ++rank_[lane]) found = nearest(lane);
         if (found >= 0) {
             GRIDGEN_UNROLLED
             for (int j = 0; j < F::joint_count; ++j)

@@ -45,6 +45,10 @@ HERE = {
         "--robots 4 --steps 96 --plant own --clip ''",
         "mean return",
     ),
+    r"python examples/wall.py.*": (
+        "--robots 1 --samples 16 --seconds 0.2 --figure build/wall.svg --page build/wall.html",
+        "walked",
+    ),
     r"python examples/.*": ("", r"\d"),
     r"python benchmarks/accuracy.py .*": ("--robots pendulum --longest 100", "gravity_forces"),
     r"python benchmarks/calls.py.*": ("--functions mass_matrix --seconds 0.01", "cuda +mass"),
@@ -105,6 +109,10 @@ HERE = {
         "--robots arm7 --families chain --sizes 2 4 --functions mass_matrix --seconds 0.01 "
         "--whole 4",
         "chain",
+    ),
+    r"python benchmarks/real_time.py.*": (
+        "--robots arm7 --functions mass_matrix --calls 1000",
+        "arm7 mass matrix",
     ),
     r"python benchmarks/suite.py .*": ("--extras '' tests/unit/symbolic/test_tiles.py", "all"),
     r"python benchmarks/static_gpu.py (?!.*--(peer|tables)).*": (

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -34,6 +36,23 @@ def test_computed_torque_keeps_to_the_way() -> None:
     assert exact.errors.max() < 5e-3, "the steps of time alone are left"
     loaded = run(OWN / "arm6.urdf", 0.3, 0.5)
     assert exact.errors.max() < loaded.errors.max() < 0.2, "the payload shows, and is borne"
+
+
+@pytest.mark.exhaustive
+def test_a_wall_of_robots_is_drawn(walking: Any, tmp_path: Path) -> None:
+    import wall
+
+    figure, page = tmp_path / "wall.svg", tmp_path / "wall.html"
+    words = f"--robots 2 --samples 64 --seconds 0.4 --figure {figure} --page {page}"
+    paths = wall.main(words.split())
+    assert paths.shape == (2, 5, 19)
+    assert (paths[:, -1, 0] > paths[:, 0, 0]).all(), "both walk forward"
+    moves = ElementTree.parse(figure).findall(".//{*}animate[@attributeName='points']")
+    assert len(moves) == 2 * 5
+    assert "motion-data" in page.read_text(encoding="utf-8")
+    readme = (OWN.parent / "README.md").read_text(encoding="utf-8")
+    assert re.search(r"!\[[^]]{20,}\]\(docs/figures/wall.svg\)", readme), "it has a text"
+    assert (OWN.parent / "docs" / "figures" / "wall.svg").stat().st_size < 400_000
 
 
 @pytest.mark.exhaustive

@@ -195,7 +195,7 @@ def test_memory_of_loops_is_an_array_of_the_call(
     )
     module = gridgen.generate(urdf_path("arm6"), options)
     robot = open_module(str(module.folder / "__init__.py"))
-    assert robot._module.sources(robot.kernels["inverse_dynamics"]).room["inverse_dynamics"]
+    assert robot._module.sources(robot.kernels["inverse_dynamics"]).scratch["inverse_dynamics"]
     q, qd, qdd = (
         x.astype("float32") for x in case(SUBJECTS["arm6"], "inverse_dynamics", 40).arguments[:3]
     )

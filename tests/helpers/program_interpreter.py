@@ -90,7 +90,7 @@ def _run_loops(
         statement = ""
     workspace = {
         memory.name: [math.nan] * memory.size
-        for memory in program.loops.room
+        for memory in program.loops.scratch
         if not memory.is_result
     }
     tables = {name: table.values for name, table in program.loops.tables.items()}

@@ -291,7 +291,7 @@ def test_long_programs_have_loops(run, module, tmp_path):
     assert "GRIDGEN_ROLLED for (int body" not in text[plain:inverse]
     assert "GRIDGEN_ROLLED for (int body" in text[inverse:]
     model = json.loads((tmp_path / "out" / "arm6" / "model.json").read_text())
-    assert set(model["room"]) == {"mass_matrix_inverse"}
+    assert set(model["scratch"]) == {"mass_matrix_inverse"}
     arm, q = module("arm6"), np.linspace(-1.0, 1.0, 6 * 5).reshape(5, 6)
     identity = np.broadcast_to(np.eye(6), (5, 6, 6))
     np.testing.assert_allclose(

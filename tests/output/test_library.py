@@ -366,7 +366,7 @@ def test_one_state_allocates_and_locks_nothing(tmp_path: Path) -> None:
     files = compile_ahead(sources, [kernel], tuple(SUFFIXES), parse_targets(["cpu"]), print)
     path = tmp_path / "library.so"
     path.write_bytes(files["libtwo_link-native.so"])
-    assert sources.room[kernel.name]
+    assert sources.scratch[kernel.name]
     assert {*watch(path, module, [kernel], 1, tmp_path).values()} == {(0, 0)}
     assert {*watch(path, module, [kernel], 3, tmp_path).values()} == {(0, 2)}
 

@@ -107,7 +107,7 @@ def test_device_functions_take_local_arrays_and_scratch_memory(tmp_path):
         nvrtc.compileProgram(program, ("--gpu-architecture=sm_80", "--std=c++17", where))
     except nvrtc.NVRTCError:
         pytest.fail(nvrtc.getProgramLog(program))
-    rooms = {name: made.programs[name].gpu.room for name in functions}
+    rooms = {name: made.programs[name].gpu.scratch for name in functions}
     text = made.files["gripper.cuh"]
     for name, room in rooms.items():
         traits = text[text.index(f"struct {name}_traits ") :]

@@ -113,7 +113,7 @@ class Sources:
     files: Mapping[str, str]
     #: workspace elements per state of kernels with loops, by name; a GPU kernel receives the
     #: workspace after its outputs.
-    room: Mapping[str, int] = field(default_factory=dict)
+    scratch: Mapping[str, int] = field(default_factory=dict)
     #: shared-memory layout of the row form of kernels, by name.
     rows: Mapping[str, Rows] = field(default_factory=dict)
     #: code compiled ahead of time.

@@ -158,8 +158,8 @@ def trajectory_cost(
     """
     x = tuple(np.asarray(array, float) for array in (q, qd, tau))
     B, T, nv = x[2].shape if x[2].ndim == 3 else (0, 0, 0)
-    wanted = [(B, T + 1, robot.nq), (B, T + 1, nv)]
-    if x[2].ndim != 3 or not T or nv != robot.nv or [a.shape for a in x[:2]] != wanted:
+    expected = [(B, T + 1, robot.nq), (B, T + 1, nv)]
+    if x[2].ndim != 3 or not T or nv != robot.nv or [a.shape for a in x[:2]] != expected:
         shapes = ", ".join(str(array.shape) for array in x)
         raise ShapeError(
             f"q, qd and tau have shapes {shapes}; give (B, T + 1, {robot.nq}), "

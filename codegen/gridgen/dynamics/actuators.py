@@ -11,7 +11,7 @@ Source: MuJoCo's documentation, chapter Computation, Actuation model.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from gridgen.dynamics.state import Numbers, State
@@ -27,14 +27,20 @@ def actuated(state: State, tau: Numbers) -> Numbers:
     total = [tau[j] for j in range(tree.nv)]
     for j, force in _terms(state)[0].items():
         total[j] = total[j] + force
+    for first, stiffness, stretches in springs_of(state):
+        for j, stretch in enumerate(stretches, first):
+            total[j] = total[j] - stiffness * stretch
+    return total
+
+
+def springs_of(state: State) -> Iterator[tuple[int, Scalar, Numbers]]:
+    """Yield the first velocity, the stiffness, and how far each spring is stretched."""
+    tree, scalars = state.tree, state.scalars
     own = state.given.get("stiffness") or [scalars.constant(one.stiffness) for one in tree.springs]
     for spring, stiffness in zip(tree.springs, own, strict=True):
         body, rest = tree.bodies[spring.body], [*map(scalars.constant, spring.rest)]
         place = [state.q[body.q_index + k] for k in range(body.nq)]
-        stretches = body.joint_type.difference(rest, place, scalars)
-        for j, stretch in enumerate(stretches, body.v_index):
-            total[j] = total[j] - stiffness * stretch
-    return total
+        yield body.v_index, stiffness, body.joint_type.difference(rest, place, scalars)
 
 
 def damped(state: State, tau: Numbers) -> tuple[State, Numbers]:
@@ -74,7 +80,7 @@ def _terms(state: State) -> tuple[dict[int, Scalar], dict[int, Scalar]]:
     rates: dict[int, Scalar] = {}
     ranges = {}
     for number, one in enumerate(tree.actuators):
-        j, gear = tree.bodies[one.body].v_index, _gear(state, number)
+        j, gear = tree.bodies[one.body].v_index, gear_of(state, number)
         force, rate = _force(state, number)
         forces[j] = forces[j] + gear * force if j in forces else gear * force
         if rate is not None:
@@ -88,7 +94,8 @@ def _terms(state: State) -> tuple[dict[int, Scalar], dict[int, Scalar]]:
     return forces, rates
 
 
-def _gear(state: State, number: int) -> Scalar:
+def gear_of(state: State, number: int) -> Scalar:
+    """Return the gear of an actuator."""
     if gears := state.given.get("gear"):
         return gears[number]
     return state.scalars.constant(state.tree.actuators[number].gear)
@@ -99,7 +106,7 @@ def _force(state: State, number: int) -> tuple[Scalar, Scalar | None]:
     scalars, one = state.scalars, state.tree.actuators[number]
     body, gear, control = (
         state.tree.bodies[one.body],
-        _gear(state, number),
+        gear_of(state, number),
         state.given["ctrl"][number],
     )
     gain: Sequence[Scalar | None] = [scalars.constant(x) if x else None for x in one.gain]

@@ -25,7 +25,14 @@ from __future__ import annotations
 
 from itertools import chain
 
-from gridgen.dynamics.constraints import Constraints, Forces, Held, Rows, Turn, weighted_products
+from gridgen.dynamics.constraints import (
+    ConstraintRows,
+    Constraints,
+    Forces,
+    Rows,
+    Turn,
+    weighted_products,
+)
 from gridgen.dynamics.derivatives import Accelerations, begin_gradient
 from gridgen.dynamics.linear import begin_in_place, finish_in_place
 from gridgen.dynamics.minverse import inverse
@@ -131,7 +138,7 @@ class _Gradient:
             self._subtract_forces(held, f[start : len(by_q)])
         return by_q, by_qd
 
-    def _add_motion(self, held: Held, gains: Numbers, changes: tuple[Rows, Rows]) -> None:
+    def _add_motion(self, held: ConstraintRows, gains: Numbers, changes: tuple[Rows, Rows]) -> None:
         """Add the derivatives of c to rows of zeros."""
         zero = (self._scalars.constant(0.0),) * 3
         V, A = (zero, zero), (zero, zero)
@@ -160,7 +167,7 @@ class _Gradient:
                     for row, entry in zip(rows, column, strict=False):
                         row[j] = row[j] + entry
 
-    def _subtract_forces(self, held: Held, f: Numbers) -> None:
+    def _subtract_forces(self, held: ConstraintRows, f: Numbers) -> None:
         """Subtract the derivatives of J^T f by q, with f constant in the axes of ``to``."""
         force, moment = (f[0], f[1], f[2]), f[3:6]
         every = [

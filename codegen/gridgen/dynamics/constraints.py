@@ -90,7 +90,7 @@ Rows = list[list[Scalar]]
 
 @dataclass(frozen=True)
 class Turn:
-    """A joint between ``to`` and ``link``, in the axes of ``Held``, at the point of ``link``.
+    """A joint between ``to`` and ``link``, in the axes of the rows, at the point of ``link``.
 
     Attributes:
         columns:    index of each of its velocities.
@@ -121,7 +121,7 @@ class Turn:
 
 
 @dataclass(frozen=True)
-class Held:
+class ConstraintRows:
     """The rows of one constraint, in axes in which they are sparse.
 
     Attributes:
@@ -176,7 +176,7 @@ class Constraints:
         """The rows of the Jacobian of all constraints."""
         return [row for held in self.held for row in held.rows]
 
-    def _hold(self, number: int, constraint: Constraint) -> Held:
+    def _hold(self, number: int, constraint: Constraint) -> ConstraintRows:
         tree, scalars = self.tree, self.scalars
         if constraint.kind == "joint":
             row = [scalars.constant(0.0)] * tree.nv
@@ -186,7 +186,7 @@ class Constraints:
                     row[body.v_index] = row[body.v_index] + scalars.constant(
                         sign * (body.multiplier if body.mimics else 1.0)
                     )
-            return Held(constraint, [row])
+            return ConstraintRows(constraint, [row])
         assert constraint.link is not None
         assert constraint.to is not None
         ends = constraint.link.body, constraint.to.body
@@ -203,7 +203,7 @@ class Constraints:
         turns = [self.turn(axes, index, link.p, sign) for index, sign in path]
         for turn in turns:
             turn.add_to(rows)
-        return Held(constraint, rows, turns, poses, arms, link, to)  # type: ignore[arg-type]
+        return ConstraintRows(constraint, rows, turns, poses, arms, link, to)  # type: ignore[arg-type]
 
     def path(self, link: int, to: int) -> tuple[int, list[tuple[int, float]]]:
         """Return the joints from a body to another one, and axes in which motions are sparse.
@@ -277,7 +277,7 @@ class Constraints:
 
     def _drift(
         self,
-        held: Held,
+        held: ConstraintRows,
         rates: Numbers,
         motions: Sequence[BodyMotion],
         root: BodyMotion,
@@ -299,7 +299,7 @@ class Constraints:
 
     def relative(
         self,
-        held: Held,
+        held: ConstraintRows,
         motions: Sequence[BodyMotion],
         root: BodyMotion,
         arm: Vector | None = None,
@@ -330,7 +330,7 @@ class Constraints:
         spin = sub(sub(wd[0], wd[1]), cross(w[1], sub(w[0], w[1])))
         return sub(a[0], a[1]), spin, w[1]
 
-    def errors(self, held: Held) -> list[Scalar]:
+    def errors(self, held: ConstraintRows) -> list[Scalar]:
         """Return how far a constraint is from its target; turns by the sine about their axis."""
         constraint, scalars = held.constraint, self.scalars
         if constraint.kind == "joint":
@@ -346,7 +346,7 @@ class Constraints:
             errors += scale(scalars.constant(0.5), add(add(turns[0], turns[1]), turns[2]))
         return errors
 
-    def distance(self, held: Held) -> tuple[list[Scalar], list[tuple[int, Scalar]]]:
+    def distance(self, held: ConstraintRows) -> tuple[list[Scalar], list[tuple[int, Scalar]]]:
         """Return how far a constraint is from its target, and squares of lengths.
 
         A turn has the length 2 sin(angle / 2), which does not vanish at pi.

@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from gridgen.dynamics.actuators import actuated, actuator_forces, actuator_torques, clamped
+from gridgen.dynamics.actuators import (
+    actuated,
+    actuator_forces,
+    actuator_torques,
+    clamped,
+    gear_of,
+    springs_of,
+)
 from gridgen.dynamics.contacts.assembly import Pressed
 from gridgen.dynamics.contacts.forward import solved_rows
 from gridgen.dynamics.contacts.rows import TINY, Row
@@ -106,8 +113,14 @@ class Observation:
 
     @cached_property
     def held(self) -> Problem:
-        """Soft constraints with their forces."""
-        return solved_rows(self.state, actuated(self.state, self.tau))
+        """Soft constraints with their forces, contacts that a sensor observes among them."""
+        tree = self.state.tree
+        chosen = {sensor.contact for sensor in tree.sensors if sensor.contact >= 0}
+        links = {link for sensor in tree.sensors for link in sensor.links}
+        for number, contact in enumerate(tree.contact_model.contacts):
+            if any(solid.link in links for solid in contact.solids):
+                chosen.add(number)
+        return solved_rows(self.state, actuated(self.state, self.tau), chosen)
 
     @cached_property
     def accelerated(self) -> list[BodyMotion]:
@@ -362,8 +375,9 @@ def _ballquat(seen: Observation, sensor: Sensor) -> list[Scalar]:
 
 def _actuator(seen: Observation, sensor: Sensor) -> tuple[Scalar, Body]:
     """Return the gear of an actuator, and the body of its joint."""
-    actuator = seen.state.tree.actuators[sensor.actuator]
-    return seen.state.scalars.constant(actuator.gear), seen.state.tree.bodies[actuator.body]
+    tree = seen.state.tree
+    body = tree.bodies[tree.actuators[sensor.actuator].body]
+    return gear_of(seen.state, sensor.actuator), body
 
 
 def _actuatorpos(seen: Observation, sensor: Sensor) -> list[Scalar]:
@@ -456,11 +470,8 @@ def _potential(seen: Observation, sensor: Sensor) -> list[Scalar]:
     for _, mass in seen.masses(sensor):
         still = add(still, mass.h)
     total = potential_energy(state) - dot(state.g, still)
-    for spring in state.tree.springs:
-        body, rest = state.tree.bodies[spring.body], [*map(scalars.constant, spring.rest)]
-        place = [state.q[body.q_index + k] for k in range(body.nq)]
-        stretch = body.joint_type.difference(rest, place, scalars)
-        total = total + scalars.constant(0.5 * spring.stiffness) * dot(stretch, stretch)
+    for _, stiffness, stretch in springs_of(state):
+        total = total + 0.5 * stiffness * dot(stretch, stretch)
     return [total]
 
 

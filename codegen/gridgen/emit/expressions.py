@@ -87,8 +87,8 @@ class Expressions:
             rows, columns = extents(tuple(shape))
             return ca.sparsify(ca.reshape(ca.vertcat(*elements), columns, rows).T)
 
-        def values(wanted: KernelKey) -> dict[str, Any]:
-            spec, program = computation_of(self._tree, wanted), plan_lines(self._tree, wanted)
+        def values(called: KernelKey) -> dict[str, Any]:
+            spec, program = computation_of(self._tree, called), plan_lines(self._tree, called)
             found = evaluate(program, {**constants, **elements}, words)
             return {name: matrix(found[name], spec.shape(name, self._tree)) for name in found}
 

@@ -20,7 +20,7 @@ from gridgen.emit.views.library import (
     library_view,
 )
 from gridgen.emit.views.module import fused_view, method_views, signature_views
-from gridgen.functions.arrays import ARRAYS, STANDARD_GRAVITY
+from gridgen.functions.arrays import ARRAYS
 from gridgen.kernel import Kernel
 from gridgen.model.tree import KinematicTree
 from gridgen.rendering import render
@@ -159,18 +159,18 @@ def sources_of(
         for kernel in kernels
         if kernel.calls and kernel.is_over_time
     }
-    return Sources(ident, files, _room_of(programs, kernels), rows)
+    return Sources(ident, files, _scratch_of(programs, kernels), rows)
 
 
-def _room_of(programs: Mapping[str, Programs], kernels: Iterable[Kernel]) -> dict[str, int]:
+def _scratch_of(programs: Mapping[str, Programs], kernels: Iterable[Kernel]) -> dict[str, int]:
     """Return the scratch numbers per state of kernels with loops."""
     rollouts = {
-        kernel.name: max(programs[key.name].gpu.room for key in kernel.calls)
+        kernel.name: max(programs[key.name].gpu.scratch for key in kernel.calls)
         for kernel in kernels
         if kernel.calls
     }
-    rooms = {name: both.gpu.room for name, both in programs.items()} | rollouts
-    return {name: room for name, room in rooms.items() if room}
+    numbers = {name: both.gpu.scratch for name, both in programs.items()} | rollouts
+    return {name: scratch for name, scratch in numbers.items() if scratch}
 
 
 def _rows_of(programs: Mapping[str, Programs]) -> dict[str, Rows]:
@@ -308,6 +308,6 @@ def render_library(
             for kernel in kernels
             if kernel.name in functions and not (kernel.key.products or is_search(kernel.key))
         ]
-        view["gravity"] = ", ".join(map(repr, STANDARD_GRAVITY))
+        view["gravity"] = ", ".join(map(repr, tree.gravity))
         files[f"{ident}_casadi.cpp"] = "library/robot_casadi.cpp.jinja"
     return {name: render(template, view) for name, template in files.items()}

@@ -67,8 +67,8 @@ def linearized(
             return type(found)(*(restored(array, arrays["q"]) for array in found))
         if substeps > 1:
             shapes = {f"out[{i}]": array.shape for i, array in enumerate(found)}
-            for room, array in zip(result_arrays(out, shapes, q), found, strict=True):
-                room[...] = array
+            for target, array in zip(result_arrays(out, shapes, q), found, strict=True):
+                target[...] = array
         return out  # type: ignore[no-any-return]
 
 
@@ -128,5 +128,5 @@ def _over_time(
         fits = len(own) <= len(lead) and all(extent in (1, most) for extent, most in pairs)
         if fits and state == shape:
             return xp.broadcast_to(array, (*lead, *shape))
-    wanted = ", ".join(map(str, (*lead, *shape)))
-    raise ShapeError(f"{name} has shape {there}; with tau as given it needs ({wanted})")
+    expected = ", ".join(map(str, (*lead, *shape)))
+    raise ShapeError(f"{name} has shape {there}; with tau as given it needs ({expected})")

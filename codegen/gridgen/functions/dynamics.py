@@ -63,6 +63,7 @@ class Dynamics(Calls):
                                estimates to be the fastest.
             out:               output array.
             gravity:           acceleration of free fall in the base frame, by default
+                               that of an MJCF file or a model of Pinocchio, otherwise
                                (0, 0, -9.81)                     (3,) or (B, 3)  [m/s^2]
             f_ext:             wrench (f, n) on each body at its link frame, in its axes
                                                      (B, n_bodies, 6)  [N, N m]

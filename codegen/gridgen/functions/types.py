@@ -144,7 +144,7 @@ class InGravity(Options, total=False):
 
     Attributes:
         gravity: acceleration of free fall in the base frame, (3,) or (B, 3) [m/s^2]. Default:
-                 (0, 0, -9.81).
+                 that of the robot's file, of MJCF or Pinocchio; otherwise (0, 0, -9.81).
     """
 
     gravity: ArrayLike | None
@@ -245,7 +245,7 @@ class InertialPlaced(Inertial, Placed, total=False):
     """Those of the inertia of constraints."""
 
 
-class Held(Placed, total=False):
+class Activated(Placed, total=False):
     """Those of a function of constraints that may be inactive.
 
     Attributes:
@@ -258,7 +258,7 @@ class Held(Placed, total=False):
     proximal: ArrayLike | None
 
 
-class Constrained(Driven, Held, total=False):
+class Constrained(Driven, Activated, total=False):
     """Those of the dynamics with constraints.
 
     Attributes:
@@ -300,7 +300,7 @@ class Soft(InGravity, Inertial, Controlled, Placed, total=False):
         radii:     radius of each contact's shape (k,) or (B, k) [m].
         tolerance: relative error of the torques at which iterations end (1,) or (B, 1).
         terrain:   height field, a result of ``gridgen.terrain`` (n,) or (B, n).
-        active:    as in ``Held``; offsets as in ``Placed``.
+        active:    as in ``Activated``; offsets as in ``Placed``.
     """
 
     f_ext: ArrayLike | None
@@ -313,7 +313,7 @@ class Soft(InGravity, Inertial, Controlled, Placed, total=False):
     active: ArrayLike | None
 
 
-class Sensed(Soft, Held, total=False):
+class Sensed(Soft, Activated, total=False):
     """Those of sensors and of the accelerations that they measure.
 
     Attributes:
@@ -339,7 +339,7 @@ class Moving(Constrained, Controlled, total=False):
     terrain: ArrayLike | None
 
 
-class Impulsive(Inertial, Held, total=False):
+class Impulsive(Inertial, Activated, total=False):
     """Those of impacts.
 
     Attributes:
@@ -351,7 +351,7 @@ class Impulsive(Inertial, Held, total=False):
     compliance: ArrayLike | None
 
 
-class Supported(Driven, Held, total=False):
+class Supported(Driven, Activated, total=False):
     """Those of inverse dynamics with constraints.
 
     Attributes:

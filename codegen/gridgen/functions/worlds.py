@@ -136,19 +136,19 @@ def _is_empty(values: Any) -> bool:
 def _library(like: Any) -> tuple[Any, dict[str, Any]]:
     """Return the library of an array, and the arguments of its constructors."""
     module = type(like).__module__.partition(".")[0]
-    wanted: dict[str, Any] = {"dtype": getattr(like, "dtype", np.dtype(float))}
+    keywords: dict[str, Any] = {"dtype": getattr(like, "dtype", np.dtype(float))}
     if module == "torch":
-        wanted["device"] = like.device
-    return import_module(_LIBRARIES.get(module, "numpy")), wanted
+        keywords["device"] = like.device
+    return import_module(_LIBRARIES.get(module, "numpy")), keywords
 
 
 def _reader(what: str, like: Any) -> Callable[[Any, str, tuple[int, ...]], Any]:
     """Return a function that makes arrays with a shape for one state or several."""
-    xp, wanted = _library(like)
+    xp, keywords = _library(like)
 
     def array(values: Any, name: str, shape: tuple[int, ...]) -> Any:
         try:
-            found = xp.asarray(values, **wanted)
+            found = xp.asarray(values, **keywords)
         except (TypeError, ValueError, OverflowError) as error:
             raise OptionError(
                 f"{what}: {name} is {show_value(values)}: {one_line(error)}"

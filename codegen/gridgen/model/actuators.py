@@ -9,8 +9,8 @@ from typing import Any
 
 from gridgen.errors import OptionError
 from gridgen.model.description import RobotDescription, suggestion
+from gridgen.model.diagnostics import Diagnostic
 from gridgen.model.kinematic_tree import Actuator, Body, Spring
-from gridgen.model.oddities import Oddity
 from gridgen.naming import show, show_value
 from gridgen.option_values import numbers_of
 from gridgen.options import RobotOptions
@@ -51,7 +51,7 @@ def place_actuators(
         )
     advice = "gridgen leaves it out: pass its force as tau; ctrl has those of actuator_names"
     description.warn(
-        Oddity(
+        Diagnostic(
             f"actuator: {entry['problem']}",
             f"actuator {show(entry['name'])}",
             entry["problem"],

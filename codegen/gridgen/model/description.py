@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gridgen.errors import UrdfError
-from gridgen.model.oddities import Oddity, warn_of
+from gridgen.model.diagnostics import Diagnostic, warn_of
 from gridgen.model.pose import NO_DISPLACEMENT, ZERO, Matrix3, Pose, Vector3
 from gridgen.model.soft import NO_CONTACTS, ContactModel
 from gridgen.naming import show, similar
@@ -201,6 +201,7 @@ class RobotDescription:
         mocap:    links that the file's simulator moves relative to the root.
         keyframes: states by name.
         sensors:  sensors of the file, in the form of the option.
+        gravity:  acceleration of free fall in the file [m/s^2], if it has one.
         qpos0:    positions of the file's joints to which its sensors refer, by name.
     """
 
@@ -218,14 +219,15 @@ class RobotDescription:
     keyframes: Mapping[str, KeyValues] = field(default_factory=dict, hash=False)
     sensors: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
     qpos0: Mapping[str, tuple[float, ...]] = field(default_factory=dict, hash=False)
+    gravity: Vector3 | None = None
 
     def error(self, message: str, line: int | None = None) -> UrdfError:
         """Return an error with the location in this robot's file."""
         return UrdfError(message, self.source, line)
 
-    def warn(self, oddities: Iterable[Oddity]) -> None:
-        """Issue one warning for each kind of oddity, with its location in the file."""
-        warn_of(oddities, self.source)
+    def warn(self, diagnostics: Iterable[Diagnostic]) -> None:
+        """Issue one warning for each kind of diagnostic, with its location in the file."""
+        warn_of(diagnostics, self.source)
 
 
 def listing(names: Iterable[str], limit: int = 5) -> str:

@@ -10,6 +10,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Any
 
+from gridgen.functions.arrays import STANDARD_GRAVITY
 from gridgen.model.description import Mesh, Shape
 from gridgen.model.lump import NO_MASS, Lump
 from gridgen.model.pose import NO_DISPLACEMENT, Matrix3, Pose, Vector3, euler_zxz, is_sparse
@@ -214,7 +215,7 @@ class Sensor:
         contact:  index of its contact.
         pieces:   bodies of a subtree, with a mass in the canonical frame where it is not that of
                   the whole body; of a potential energy, the mass that does not move.
-        links:    those of the subtree; of a touch sensor, the link that it is on.
+        links:    whose contacts it measures: those of a subtree, or the link of a touch sensor.
         zone:     kind and size of the shape of a touch sensor about ``frame``; none for all points.
         field:    magnetic field in the base.
         signs:    of the quaternions of ``frame`` and ``to``: those that its file's simulator has at
@@ -532,6 +533,11 @@ class KinematicTree(Branches):
     def joint_friction(self) -> tuple[float, ...]:
         """Coulomb friction of each velocity (nv)."""
         return losses(self.bodies, "friction")
+
+    @property
+    def gravity(self) -> tuple[float, ...]:
+        """Default of ``gravity`` [m/s^2]."""
+        return self.parameters.get("gravity", STANDARD_GRAVITY)
 
     @property
     def total_mass(self) -> float:

@@ -10,7 +10,7 @@ from typing import Any
 
 from gridgen.errors import OptionError
 from gridgen.model.description import Joint, RobotDescription, flatten_mimics, suggestion
-from gridgen.model.oddities import Oddity
+from gridgen.model.diagnostics import Diagnostic
 from gridgen.model.pose import (
     IDENTITY,
     ZERO,
@@ -51,7 +51,7 @@ def lock_joints(description: RobotDescription, lock: Mapping[str, Any]) -> Robot
             (leader,) = positions[coupling.leader]
             positions[name] = (coupling.multiplier * leader + coupling.offset,)
     odd = (_beyond_limits(joints[name], positions[name]) for name in lock)
-    description.warn(oddity for oddity in odd if oddity is not None)
+    description.warn(diagnostic for diagnostic in odd if diagnostic is not None)
     fixed = {
         name: replace(
             joints[name],
@@ -127,13 +127,13 @@ def _position(
     return tuple(map(float, numbers))
 
 
-def _beyond_limits(joint: Joint, position: tuple[float, ...]) -> Oddity | None:
+def _beyond_limits(joint: Joint, position: tuple[float, ...]) -> Diagnostic | None:
     limits = joint.limits
     if limits is None or joint.kind == "continuous" or len(position) > 1:
         return None
     if limits.lower <= position[0] <= limits.upper:
         return None
-    return Oddity(
+    return Diagnostic(
         "locked",
         f"joint {show(joint.name)}",
         f"is locked at {position[0]!r}, beyond its limits {limits.lower!r} to {limits.upper!r}",

@@ -8,9 +8,9 @@ from typing import Any
 
 from gridgen.errors import OptionError
 from gridgen.model.description import RobotDescription, suggestion
+from gridgen.model.diagnostics import Diagnostic
 from gridgen.model.kinematic_tree import Actuator, Body, Constraint, Frame, Sensor
 from gridgen.model.lump import NO_MASS, Lump
-from gridgen.model.oddities import Oddity
 from gridgen.model.pose import IDENTITY, Pose, from_rpy, transpose
 from gridgen.model.soft import ContactModel
 from gridgen.naming import show, show_value
@@ -158,7 +158,7 @@ def place_sensors(
             except _Unusable as error:
                 problem, advice = error.args
                 where = f"sensor {show(entry['name'])}"
-                left_out.append(Oddity(f"sensor: {problem}", where, problem, advice))
+                left_out.append(Diagnostic(f"sensor: {problem}", where, problem, advice))
         description.warn(left_out)
         return tuple(found)
     listed: Any = given  # read by the options
@@ -239,7 +239,7 @@ class _Reader:
             made = replace(made, frame=self._frame(where, entry, "link", *_POSE))
         if row.of == "subtree":
             pieces, links = self._subtree(where, kind, str(entry["link"]))
-            made = replace(made, pieces=pieces, links=links)
+            made = replace(made, pieces=pieces, links=links if row.accelerates else ())
         if row.touches or kind in ("force", "torque"):
             self._check_constraints(kind, is_required=row.touches)
         if kind == "touch":

@@ -25,6 +25,7 @@ from gridgen.model.description import (
     listing,
     suggestion,
 )
+from gridgen.model.diagnostics import Diagnostic
 from gridgen.model.kinematic_tree import (
     Actuator,
     Body,
@@ -35,7 +36,6 @@ from gridgen.model.kinematic_tree import (
 )
 from gridgen.model.locked import lock_joints
 from gridgen.model.lump import NO_MASS
-from gridgen.model.oddities import Oddity
 from gridgen.model.parameters import (
     JOINT_PARAMETERS,
     choose_parameters,
@@ -88,7 +88,7 @@ def build_tree(
     description = lock_joints(description, options.lock or {})
     chosen = choose_parameters(description, options.parameters)
     parts = walk(description, options, frozenset(chosen.links))
-    description.warn(parts.oddities)
+    description.warn(parts.diagnostics)
     if not parts.moving:
         raise ModelError(
             f"{description.source}: robot {show(description.name)}: no joint moves, so there is "
@@ -116,6 +116,8 @@ def build_tree(
     own = own_parameters(description, parts, bodies, chosen) | own_inputs(
         constraints, contact_model, actuators, springs, chosen
     )
+    if description.gravity is not None:
+        own["gravity"] = description.gravity
     if not options.check_parameters and "params" not in own:
         raise OptionError(
             f"check_parameters is False, and {show(description.name)} takes no params: name links "
@@ -134,7 +136,7 @@ def build_tree(
     singular = () if "armature" in own else singular_joints(bodies)
     if singular:
         lines = {moving.joint: moving.line for moving in parts.moving}
-        oddity = Oddity(
+        diagnostic = Diagnostic(
             "singular",
             f"joint {listing(singular, 3)}",
             "moves in a direction without inertia, so the mass matrix is singular and forward "
@@ -142,7 +144,7 @@ def build_tree(
             "give the links below it mass and inertia, fix the joint, or add armature",
             lines[singular[0]],
         )
-        description.warn([oddity])
+        description.warn([diagnostic])
     _check_convention(options, bodies, own)
     lower, upper, effort, velocity = _limits(parts, coordinates)
     spheres = SphereModel()
@@ -213,7 +215,7 @@ def _not_acting(
     options: RobotOptions,
     contact_model: ContactModel,
     springs: Sequence[Spring],
-) -> Iterator[Oddity]:
+) -> Iterator[Diagnostic]:
     """Yield what the options leave out of the file."""
     is_driven = options.actuators is not False
     for what, option, in_file, acts in (
@@ -222,18 +224,18 @@ def _not_acting(
     ):
         if in_file and not acts:
             problem = f"has {what}, which gridgen ignores"
-            yield Oddity(option, "the model", problem, f"load it with {option}=True")
+            yield Diagnostic(option, "the model", problem, f"load it with {option}=True")
     advice = "load it with joint_dynamics=True and contacts or actuators, or add its torque to tau"
     for joint in () if springs else description.springs:
         problem = "has a spring, which gridgen ignores"
-        yield Oddity("spring", f"joint {show(joint)}", problem, advice)
+        yield Diagnostic("spring", f"joint {show(joint)}", problem, advice)
     is_taken = options.joint_dynamics or not (contact_model.acts or is_driven)
     if is_taken or not (description.contact_model.joints or description.actuators):
         return
     advice = "load it with joint_dynamics=True"
     for lossy in (joint for joint in description.joints if joint.damping or joint.friction):
         problem = "has damping or dry friction, which gridgen ignores"
-        yield Oddity("losses", f"joint {show(lossy.name)}", problem, advice)
+        yield Diagnostic("losses", f"joint {show(lossy.name)}", problem, advice)
 
 
 def _check_convention(

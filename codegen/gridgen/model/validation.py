@@ -16,7 +16,7 @@ from gridgen.model.description import (
     listing,
     suggestion,
 )
-from gridgen.model.oddities import Oddity, at_line
+from gridgen.model.diagnostics import Diagnostic, at_line
 from gridgen.naming import show
 
 INERTIA_TOLERANCE = 1e-5
@@ -26,19 +26,19 @@ INERTIA_NOISE = 1e-16
 """Fraction of a robot's largest mass or moment below which a moment is a rounding error."""
 
 
-def odd_values(links: Iterable[Link], joints: Iterable[Joint]) -> list[Oddity]:
+def odd_values(links: Iterable[Link], joints: Iterable[Joint]) -> list[Diagnostic]:
     """Return the physically impossible or ignored values of links and joints."""
     joints = tuple(joints)
     return [*_odd_limits(joints), *_not_taken(joints), *_odd_inertias(links)]
 
 
-def _odd_limits(joints: Iterable[Joint]) -> Iterator[Oddity]:
+def _odd_limits(joints: Iterable[Joint]) -> Iterator[Diagnostic]:
     """Find physically impossible limits and coefficients; the dynamics does not use limits."""
     for joint in joints:
         where, limits = f"joint {show(joint.name)}", joint.limits
         if limits is not None:
             if joint.kind != "continuous" and limits.lower > limits.upper:
-                yield Oddity(
+                yield Diagnostic(
                     "crossed limits",
                     where,
                     f"lower limit {limits.lower!r} is above upper limit {limits.upper!r}",
@@ -47,11 +47,11 @@ def _odd_limits(joints: Iterable[Joint]) -> Iterator[Oddity]:
                 )
             limit_values = (("effort limit", limits.effort), ("velocity limit", limits.velocity))
             if negative := _negative(limit_values):
-                yield Oddity(
+                yield Diagnostic(
                     "negative limit", where, negative, "a limit should be >= 0", limits.line
                 )
         if negative := _negative((("damping", joint.damping), ("friction", joint.friction))):
-            yield Oddity(
+            yield Diagnostic(
                 "negative coefficient",
                 where,
                 f"{negative}, which adds energy",
@@ -60,7 +60,7 @@ def _odd_limits(joints: Iterable[Joint]) -> Iterator[Oddity]:
             )
 
 
-def _not_taken(joints: Iterable[Joint]) -> Iterator[Oddity]:
+def _not_taken(joints: Iterable[Joint]) -> Iterator[Diagnostic]:
     """Find values that are ignored for a kind of joint, as in Pinocchio."""
     for joint in joints:
         found = []
@@ -72,7 +72,7 @@ def _not_taken(joints: Iterable[Joint]) -> Iterator[Oddity]:
         if joint.kind == "floating" and (joint.damping or joint.friction):
             found.append("damping or friction")
         if found:
-            yield Oddity(
+            yield Diagnostic(
                 f"{joint.kind} joint",
                 f"joint {show(joint.name)}",
                 f"is {joint.kind} and has {' and '.join(found)}, which gridgen ignores",
@@ -86,7 +86,7 @@ def _negative(values: Iterable[tuple[str, float]]) -> str:
     return " and ".join(f"{word} is {value!r}" for word, value in values if value < 0.0)
 
 
-def _odd_inertias(all_links: Iterable[Link]) -> Iterator[Oddity]:
+def _odd_inertias(all_links: Iterable[Link]) -> Iterator[Diagnostic]:
     """Find physically impossible inertias."""
     links = [link for link in all_links if link.inertial is not None]
     if not links:
@@ -101,7 +101,7 @@ def _odd_inertias(all_links: Iterable[Link]) -> Iterator[Oddity]:
         if factor <= noise:
             continue
         if link.inertial.mass == 0.0:
-            yield Oddity(
+            yield Diagnostic(
                 "inertia without mass",
                 f"link {show(link.name)}",
                 f"mass is 0 but the inertia is not (largest entry {factor:.6g})",
@@ -118,7 +118,7 @@ def _odd_inertias(all_links: Iterable[Link]) -> Iterator[Oddity]:
         shown = ", ".join(
             f"{(round(float(moment), 10) + 0.0) * factor:.6g}" for moment in (small, middle, large)
         )
-        yield Oddity(
+        yield Diagnostic(
             problem,
             f"link {show(link.name)}",
             f"inertia {problem} (principal moments {shown})",

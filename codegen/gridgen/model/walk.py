@@ -15,10 +15,10 @@ from gridgen.model.description import (
     flatten_mimics,
     listing,
 )
+from gridgen.model.diagnostics import Diagnostic
 from gridgen.model.kinematic_tree import Frame
 from gridgen.model.locked import displacement
 from gridgen.model.lump import NO_MASS, Lump
-from gridgen.model.oddities import Oddity
 from gridgen.model.pose import (
     IDENTITY,
     NO_DISPLACEMENT,
@@ -77,7 +77,7 @@ class Parts:
 
     moving: list[Moving] = field(default_factory=list)
     frames: list[Frame] = field(default_factory=list)
-    oddities: list[Oddity] = field(default_factory=list)
+    diagnostics: list[Diagnostic] = field(default_factory=list)
 
 
 def count_bodies(description: RobotDescription, options: RobotOptions) -> int:
@@ -144,14 +144,14 @@ def walk(
         if joint.kind == "fixed":
             visit(joint.child, parent, placement)
         elif coupling is not None and coupling.leader is None:
-            oddity = Oddity(
+            diagnostic = Diagnostic(
                 "constant mimic",
                 f"joint {show(joint.name)}",
                 f"mimics a joint that does not move, so it is constant at {coupling.offset!r}",
                 "make it a fixed joint",
                 joint.line,
             )
-            parts.oddities.append(oddity)
+            parts.diagnostics.append(diagnostic)
             visit(joint.child, parent, placement @ displacement(joint, (coupling.offset,)))
         else:
             made = _moving_bodies(joint, coupling, parent, placement, len(parts.moving), fresh)

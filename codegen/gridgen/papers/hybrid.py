@@ -106,8 +106,8 @@ class Hybrid(PaperCalls):
         from concurrent.futures import ThreadPoolExecutor  # its import would slow module starts
 
         evaluate, carried = self.evaluator.evaluate, self.kernels.find(INERTIAS)
-        with ThreadPoolExecutor(1) as beside:
-            efforts = beside.submit(evaluate, Resolved(bias, _inputs(bias, arrays), teams))
+        with ThreadPoolExecutor(1) as pool:
+            efforts = pool.submit(evaluate, Resolved(bias, _inputs(bias, arrays), teams))
             inertias = evaluate(Resolved(carried, _inputs(carried, arrays), _HOST.name))
             return {"h": efforts.result(), "articulated": inertias}
 
@@ -165,8 +165,8 @@ class Hybrid(PaperCalls):
         Returns:
             the event after the copy of the result.
         """
-        found = transfer.room("inertias", target)
-        sources = {name: transfer.room(name, array) for name, array in given.items()}
+        found = transfer.buffer("inertias", target)
+        sources = {name: transfer.buffer(name, array) for name, array in given.items()}
         q = sources["q"]
         operands = [operand(sources[name], len(shape)) for name, shape in carried.inputs.items()]
         operands.append(operand(found, len(carried.outputs["articulated"])))
@@ -200,7 +200,7 @@ class _Transfer:
         import cupy
 
         self.stream = cupy.cuda.Stream(non_blocking=True)
-        self._rooms: dict[str, Array] = {}
+        self._buffers: dict[str, Array] = {}
         # Tasks stay in memory until the events of their results are complete.
         self._under_way: deque[tuple[Any, StreamTask]] = deque()
         # Before the memory is freed, and before the interpreter exits.
@@ -223,8 +223,8 @@ class _Transfer:
         while self._under_way and self._under_way[0][0].done:
             self._under_way.popleft()
         self.stream.wait_event(now.record())
-        for array, room in given:
-            array.data.copy_to_host_async(address(room), array.nbytes, self.stream)
+        for array, target in given:
+            array.data.copy_to_host_async(address(target), array.nbytes, self.stream)
         task.enqueue(self.stream.ptr)
         found, target = result
         target.data.copy_from_host_async(address(found), found.nbytes, self.stream)
@@ -232,14 +232,14 @@ class _Transfer:
         self._under_way.append((arrived, task))
         return arrived
 
-    def room(self, name: str, like: Array) -> Array:
+    def buffer(self, name: str, like: Array) -> Array:
         """Return pinned memory for an array, from earlier calls if large enough."""
         import cupyx
 
-        if name not in self._rooms or self._rooms[name].size < like.size:
+        if name not in self._buffers or self._buffers[name].size < like.size:
             self.stream.synchronize()  # copies of earlier calls may be pending
-            self._rooms[name] = cupyx.empty_pinned(like.size, like.dtype)
-        return self._rooms[name][: like.size].reshape(like.shape)
+            self._buffers[name] = cupyx.empty_pinned(like.size, like.dtype)
+        return self._buffers[name][: like.size].reshape(like.shape)
 
 
 def _settle(last: Any) -> None:

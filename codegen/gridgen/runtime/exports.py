@@ -41,13 +41,13 @@ class ExportOptions(TypedDict, total=False):
         method:    method of ``forward_dynamics``; integrator of ``step`` and similar functions.
         reference: axes of the result, for functions of a link; ``local`` by default.
         inputs:    optional inputs to read, such as ``f_ext``, ``active`` or ``ctrl``.
-        gravity:   constant acceleration of free fall (3,) [m/s^2].
+        gravity:   constant acceleration of free fall (3,) [m/s^2]; by default as in calls.
     """
 
     method: str
     reference: str
     inputs: Sequence[str]
-    gravity: ArrayLike
+    gravity: ArrayLike | None
 
 
 class Exported:
@@ -109,7 +109,7 @@ class Exported:
         method: str = "auto",
         reference: str = "local",
         inputs: Sequence[str] = (),
-        gravity: ArrayLike = STANDARD_GRAVITY,
+        gravity: ArrayLike | None = None,
     ) -> tuple[KernelKey, dict[str, list[float]]]:
         """Return the key of a function's kernel with one thread per state, and its constants."""
         check_choice("function", function, GENERATED)
@@ -130,6 +130,8 @@ class Exported:
         order = (name for name in OPTIONAL_INPUTS if name in inputs)
         fixed = [name for name in can_be if name not in inputs]
         constants = {name: parameters.default(name).ravel().tolist() for name in fixed}
+        if gravity is None:
+            gravity = parameters.own.get("gravity", np.array(STANDARD_GRAVITY))
         constants["gravity"] = _three_numbers(gravity)
         return replace(kernel.same, inputs=tuple(order)), constants
 

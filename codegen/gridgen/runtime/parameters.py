@@ -223,9 +223,9 @@ class Parameters:
             return f"{self._robot} has no contacts: load it with ground= (--ground)"
         if name == "ctrl":
             return f"{self._robot} has no actuators: load it with actuators= (--actuators)"
-        wanted = "a link, or all," if name == "params" else name
+        needed = "a link, or all," if name == "params" else name
         return (
-            f"{self._robot} has {name} as constants: load it with {wanted} in parameters= "
+            f"{self._robot} has {name} as constants: load it with {needed} in parameters= "
             "(grid-gen: --parameters)"
         )
 
@@ -247,12 +247,12 @@ class Parameters:
             return params.tobytes() == numbers.tobytes()
         return bool((params.view(np.int64) == numbers.view(np.int64)).all())
 
-    def check(self, params: Array, *, is_asked: bool = False) -> None:
+    def check(self, params: Array, *, is_requested: bool = False) -> None:
         """Raise unless every row is physically valid, or the file's.
 
         Args:
             params:   (n, 10) or (B, n, 10).
-            is_asked: whether to validate on a GPU too, and if calls do not.
+            is_requested: whether to validate on a GPU too, and if calls do not.
 
         Raises:
             ParameterError: a row is invalid.
@@ -261,15 +261,15 @@ class Parameters:
         params = adopt(params, "params")
         check_dtype(params, "params")
         if on_gpu(params):
-            if not is_asked:
+            if not is_requested:
                 return
             params = params.get()
-        if not is_asked and self.are_accepted(params):
+        if not is_requested and self.are_accepted(params):
             return
         shape = self.own["params"].shape
         if params.shape[-2:] != shape:
-            wanted = f"{shape} or (B, {', '.join(map(str, shape))})"
-            raise ShapeError(f"params has shape {params.shape}; {self._robot} needs {wanted}")
+            expected = f"{shape} or (B, {', '.join(map(str, shape))})"
+            raise ShapeError(f"params has shape {params.shape}; {self._robot} needs {expected}")
         rows = params.reshape(-1, BODY_PARAMETERS).astype(np.float64)
         bad = impossible(rows, float(np.finfo(params.dtype).eps))
         own = self.own["params"].astype(params.dtype)

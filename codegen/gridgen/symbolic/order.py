@@ -18,9 +18,9 @@ from itertools import chain
 from typing import NamedTuple
 
 from gridgen.symbolic.program import (
-    Asked,
     Block,
     Program,
+    Queried,
     ScheduledStatement,
     SineCosine,
     Statement,
@@ -69,7 +69,7 @@ def ordered(program: Program) -> Program:
     for number, block in enumerate(program.blocks):
         groups.append([])
         for statement in block.statements:
-            assert isinstance(statement, (Statement, SineCosine, Asked, Store)), (
+            assert isinstance(statement, (Statement, SineCosine, Queried, Store)), (
                 "the program is split already"
             )
             step = steps[id(statement)] = step_of(statement, block, program.variables)

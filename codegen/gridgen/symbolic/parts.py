@@ -23,12 +23,12 @@ from gridgen.symbolic.program import (
     PARKED,
     STORED,
     AnyStatement,
-    Asked,
     Block,
     Fill,
     Keep,
     Load,
     Program,
+    Queried,
     ScheduledStatement,
     SineCosine,
     Statement,
@@ -141,7 +141,7 @@ def _renamed(statement: AnyStatement, own: Callable[[str], str]) -> AnyStatement
         return replace(statement, name=own(statement.name))
     if isinstance(statement, SineCosine):
         return SineCosine(own(statement.sine), own(statement.cosine), statement.angle)
-    if isinstance(statement, Asked):
+    if isinstance(statement, Queried):
         return replace(statement, names=tuple(map(own, statement.names)))
     return statement
 
@@ -171,7 +171,7 @@ def split_program(
     steps: list[ScheduledStatement] = []
     for block in program.blocks:
         for statement in with_fills(block).statements:
-            assert isinstance(statement, (Statement, SineCosine, Asked, Store, Fill)), (
+            assert isinstance(statement, (Statement, SineCosine, Queried, Store, Fill)), (
                 "the program is split already"
             )
             known = program.steps.get(id(statement))

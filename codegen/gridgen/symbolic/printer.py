@@ -23,7 +23,6 @@ from gridgen.symbolic.memory import (
     When,
 )
 from gridgen.symbolic.program import (
-    Asked,
     Block,
     Clear,
     Declare,
@@ -31,6 +30,7 @@ from gridgen.symbolic.program import (
     Keep,
     Load,
     Publish,
+    Queried,
     SineCosine,
     Statement,
     Write,
@@ -90,8 +90,8 @@ def block_lines(
                 lines.append(f"{ANGLES}.sincos({number}, {angle}, {results});")
             else:
                 lines.append(f"gridgen::sincos<T>({angle}, {results});")
-        elif isinstance(statement, Asked):
-            lines += _asked(statement, variables)
+        elif isinstance(statement, Queried):
+            lines += _queried(statement, variables)
         elif isinstance(statement, Statement):
             text = expression(statement.node, variables, define=True)
             lines += wrap(f"const T {statement.name} = {text};")
@@ -128,7 +128,7 @@ def block_lines(
     return lines
 
 
-def _asked(statement: Asked, variables: Mapping[int, str]) -> list[str]:
+def _queried(statement: Queried, variables: Mapping[int, str]) -> list[str]:
     """Return the call of a query."""
     node, query = statement.node, statement.node.value
     assert isinstance(query, Query)

@@ -66,7 +66,7 @@ class SineCosine:
 
 
 @dataclass(frozen=True)
-class Asked:
+class Queried:
     """The results of a query."""
 
     names: tuple[str, ...]
@@ -149,7 +149,7 @@ class Declare:
 AnyStatement: TypeAlias = (
     Statement
     | SineCosine
-    | Asked
+    | Queried
     | Store
     | Fill
     | Keep
@@ -182,7 +182,7 @@ class Block:
 class ScheduledStatement(NamedTuple):
     """A statement with its dependencies."""
 
-    statement: Statement | SineCosine | Asked | Store | Fill  #: the statement.
+    statement: Statement | SineCosine | Queried | Store | Fill  #: the statement.
     block: Block  #: block of the statement.
     reads: tuple[str, ...]  #: names of its operands.
     defines: tuple[str, ...]  #: names of its results.
@@ -215,8 +215,8 @@ class Program:
     @property
     def workspace(self) -> list[Memory]:
         """Workspace memory of loops."""
-        room = [] if self.loops is None else self.loops.room
-        return [memory for memory in room if memory.size and not memory.is_result]
+        scratch = [] if self.loops is None else self.loops.scratch
+        return [memory for memory in scratch if memory.size and not memory.is_result]
 
     @property
     def has_queries(self) -> bool:
@@ -224,7 +224,7 @@ class Program:
         return any(node.op == "query" for node in self.nodes)
 
     @property
-    def room(self) -> int:
+    def scratch(self) -> int:
         """Workspace numbers per state."""
         return sum(memory.size for memory in self.workspace)
 
@@ -444,7 +444,7 @@ def _name_memories(loops: Loops, names: Names) -> None:
             if variable not in names:  # consecutive loops share one
                 names.fresh(variable)
     declared = [effect.value for effect in loops.effects if effect.op == "declare"]
-    for memory in (*loops.room, *declared):
+    for memory in (*loops.scratch, *declared):
         assert isinstance(memory, Memory)
         if not memory.is_result:
             memory.name = names.fresh(memory.name, memory.endings)
@@ -526,7 +526,7 @@ def _place_statements(
                     for k, name in enumerate(node.value.results)
                 ]
             )
-            blocks[node.block].statements.append(Asked(tuple(found), node))
+            blocks[node.block].statements.append(Queried(tuple(found), node))
         if node.index not in variables or node.op in ("part", "query"):
             continue
         if node.op in ("sin", "cos"):

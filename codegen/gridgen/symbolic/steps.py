@@ -5,9 +5,9 @@ from __future__ import annotations
 from gridgen.symbolic.expr import ARITHMETIC, Expr
 from gridgen.symbolic.memory import Query
 from gridgen.symbolic.program import (
-    Asked,
     Block,
     Fill,
+    Queried,
     ScheduledStatement,
     SineCosine,
     Statement,
@@ -16,7 +16,7 @@ from gridgen.symbolic.program import (
 
 
 def step_of(
-    statement: Statement | SineCosine | Asked | Store | Fill,
+    statement: Statement | SineCosine | Queried | Store | Fill,
     block: Block,
     variables: dict[int, str],
 ) -> ScheduledStatement:
@@ -26,7 +26,7 @@ def step_of(
         root, defines = statement.node, (statement.name,)
     elif isinstance(statement, SineCosine):
         root, defines = statement.angle, (statement.sine, statement.cosine)
-    elif isinstance(statement, Asked):
+    elif isinstance(statement, Queried):
         root, defines = statement.node, statement.names
     else:
         root = statement.value

@@ -46,7 +46,7 @@ class Loops:
     #: for each block, the number of loops around it.
     depths: dict[int, int] = field(default_factory=dict)
     #: workspace memory, neither argument nor result.
-    room: list[Memory] = field(default_factory=list)
+    scratch: list[Memory] = field(default_factory=list)
     #: constant arrays, by name, also those of queries.
     tables: dict[str, Constants] = field(default_factory=dict)
 

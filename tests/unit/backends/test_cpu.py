@@ -30,7 +30,7 @@ from gridgen.backends.cpu.backend import (
 from gridgen.backends.cpu.units import BLOCK
 from gridgen.backends.interface import Sources
 from gridgen.errors import CompileError, GridGenWarning, OptionError
-from gridgen.papers.hybrid import runner, task_of
+from gridgen.papers.stream_task import runner, task_of
 
 
 def states(batch: int, dtype: str) -> np.ndarray:

@@ -15,7 +15,7 @@ import gridgen
 from gridgen.compiler import read_tree
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import GridGenError, OptionError
-from gridgen.model.oddities import noted
+from gridgen.model.diagnostics import noted
 from gridgen.model.readers.mujoco import from_model
 from gridgen.model.tree import KinematicTree, build_tree
 from gridgen.options import RobotOptions

@@ -99,11 +99,18 @@ def full(upper: np.ndarray) -> np.ndarray:
     return np.triu(upper) + np.triu(upper, 1).T
 
 
-def test_another_gravity_is_told() -> None:
+def test_the_gravity_of_the_model_is_the_default() -> None:
     model = built()
-    model.gravity.linear = np.array([0.0, 0.0, -1.62])
-    with pytest.warns(GridGenWarning, match=r"gravity is \[0.0, 0.0, -1.62\].*gravity="):
-        from_model(model)
+    model.gravity.linear = np.array([0.5, 0.0, -1.62])
+    robot = load(model, backend="cpu")
+    q = robot.neutral()
+    expected = robot.gravity_forces(q, gravity=(0.5, 0.0, -1.62))
+    np.testing.assert_array_equal(robot.gravity_forces(q), expected)
+    assert np.abs(expected).max() > 0.0
+    symbols = robot.sympy("gravity_forces")
+    assert build_tree(from_model(model)).gravity == (0.5, 0.0, -1.62)
+    found = np.array(symbols["tau"].subs(dict(zip(symbols["q"], q, strict=True))), float)
+    np.testing.assert_allclose(found.ravel(), expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("joint", [pinocchio.JointModelFreeFlyer(), pinocchio.JointModelPlanar()])

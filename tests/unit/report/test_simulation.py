@@ -116,7 +116,8 @@ def test_the_data_of_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert arrays["q"] == list(tree.keyframes["home"]["q"])
     assert not data["falls"]
     bare = read_tree(HOPPER.replace("KEYFRAMES", ""), OPTIONS)
-    assert not simulated._start(bare)[1]
+    html, _ = simulated.simulation(bare, TracedModule(bare))
+    assert data_of(html)["falls"]
     other = replace(bare, options=replace(bare.options, convention="mujoco"))
     with pytest.raises(ModelError, match="--convention"):
         simulated.simulation(other, TracedModule(other))
@@ -138,6 +139,9 @@ def test_a_browser_has_the_numbers_of_the_cpu(tmp_path: Path) -> None:
     words += ["--output", str(tmp_path / "modules"), "--wasm", str(pages)]
     assert main([str(robot), *words]) == 0
     assert main([str(robot), *words]) == 0  # it replaces its own files
+    assert main([str(robot), *words[:-1], str(tmp_path / "modules" / "hopper")]) == 2
+    (pages / "own.txt").write_text("own")
+    assert main([str(robot), *words]) == 2
     html = (pages / "hopper.html").read_text(encoding="utf-8")
     assert len(html) < 1_000_000
     tree = read_tree(robot, OPTIONS)

@@ -214,7 +214,7 @@ def test_loops_have_their_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     expected = module.mass_matrix(q, backend="emulated")
     monkeypatch.setattr(compiled, "_SCRATCH_BYTES", 0)  # the least: a warp of states at a time
     bound = module.bind("mass_matrix", q, backend="emulated")
-    monkeypatch.setattr(compiled, "loop_room", None)
+    monkeypatch.setattr(compiled, "loop_scratch", None)
     np.testing.assert_array_equal(bound(), expected)
 
 

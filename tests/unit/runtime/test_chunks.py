@@ -7,7 +7,7 @@ import pytest
 
 from gridgen.kernel import TeamLaunch
 from gridgen.runtime.calls import compiled
-from gridgen.runtime.calls.compiled import Scratch, loop_room, workspace
+from gridgen.runtime.calls.compiled import Scratch, loop_scratch, workspace
 
 ARRAYS = (1000, 7, 1, 5000, 0, 1, 9000, 1, 10)
 Q = np.zeros((5, 7), np.float32)
@@ -53,7 +53,7 @@ def test_loops_have_adjacent_numbers_for_as_many_states_as_fit_or_fill_the_devic
     monkeypatch: pytest.MonkeyPatch, batch: int, room: int, filling: int, states: int
 ) -> None:
     monkeypatch.setattr(compiled, "_SCRATCH_BYTES", room)
-    scratch = loop_room(10, batch, Q, filling)
+    scratch = loop_scratch(10, batch, Q, filling)
     assert scratch.array is not None
     assert scratch.array.shape == (10, states)
     assert scratch[:2] == (states, (scratch.array.ctypes.data, 1, states))

@@ -15,7 +15,7 @@ INSTALL_DRIVER = 'install or update the NVIDIA driver, or use backend="cpu"'
 
 # CUDA error numbers, common to its driver and its runtime.
 _NO_MEMORY = 2
-_NO_ROOM_FOR_A_LAUNCH = 701
+_OUT_OF_LAUNCH_MEMORY = 701
 _DRIVER_TOO_OLD = frozenset({35, 803})
 # Operations not permitted during stream capture; they invalidate the capture.
 _CAPTURED = frozenset(range(900, 909))
@@ -64,7 +64,7 @@ def _explanation(status: int, cupy: Any) -> str:
             "(cupy.get_default_memory_pool().free_all_blocks()), or give NumPy arrays, also for "
             "out: they are transferred in chunks"
         )
-    if status == _NO_ROOM_FOR_A_LAUNCH:
+    if status == _OUT_OF_LAUNCH_MEMORY:
         return "no memory for local variables of the threads; free memory, or use the CPU"
     if status in _DRIVER_TOO_OLD:
         return INSTALL_DRIVER

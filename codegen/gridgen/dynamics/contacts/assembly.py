@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from gridgen.dynamics.constraints import Constraints, Held, Rows
+from gridgen.dynamics.constraints import ConstraintRows, Constraints, Rows
 from gridgen.dynamics.contacts.nearest import kind_of, nearest
 from gridgen.dynamics.contacts.point_sets import PointSets, is_many
 from gridgen.dynamics.contacts.rows import TINY, Block, Cone, Point, Row
@@ -63,6 +63,7 @@ class SoftConstraints:
         robot: the robot with the dry friction of its joints, which that of ``state`` may lack.
         motions: of its bodies at zero joint accelerations.
         in_loops: whether a program may have loops over points.
+        chosen: numbers of the contacts; all by default.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class SoftConstraints:
         motions: Sequence[BodyMotion],
         *,
         in_loops: bool,
+        chosen: Collection[int] | None = None,
     ) -> None:
         tree, scalars = state.tree, state.scalars
         self._state, self._tree, self._scalars = state, tree, scalars
@@ -88,7 +90,8 @@ class SoftConstraints:
         contacts = tree.contact_model.contacts
         kinds: dict[object, list[int]] = {}
         many: list[int] = []
-        for number, contact in enumerate(contacts):
+        for number in range(len(contacts)) if chosen is None else sorted(chosen):
+            contact = contacts[number]
             is_pair = isinstance(contact.other, Solid)
             kind = kind_of(contact) if is_pair and ShapeKind.BOX not in contact.kinds else number
             kinds.setdefault(kind, []).append(number)
@@ -279,7 +282,7 @@ class SoftConstraints:
             made.offsets = [x + y for x, y in zip(made.offsets, rests, strict=True)]
         return made
 
-    def _rest(self, held: Held, made: Block, angles: Sequence[Scalar]) -> list[Scalar]:
+    def _rest(self, held: ConstraintRows, made: Block, angles: Sequence[Scalar]) -> list[Scalar]:
         """Return dJ/dt qd of the rows of an equality constraint, for MuJoCo's accelerations."""
         slide, spin, _ = self._frame.relative(held, self._motions, base_motion(self._state))
         own = [*slide, *spin][: len(made.rows)]
@@ -291,7 +294,7 @@ class SoftConstraints:
             found[3:] = [x - square * angle for x, angle in zip(found[3:], angles, strict=True)]
         return found
 
-    def _of_ends(self, held: Held) -> tuple[Rows, list[int]]:
+    def _of_ends(self, held: ConstraintRows) -> tuple[Rows, list[int]]:
         """Return the motion of the point of ``link`` less that of the point of ``to``.
 
         Both points differ where the constraint is violated. MuJoCo's forces act on both.
@@ -315,7 +318,7 @@ class SoftConstraints:
                     row[j] = row[j] + entry
         return rows, between + shared
 
-    def _turns(self, held: Held) -> tuple[Rows, list[Scalar]]:
+    def _turns(self, held: ConstraintRows) -> tuple[Rows, list[Scalar]]:
         """Return the vector of the unit quaternion between the frames of a weld, and its rate.
 
         Returns:

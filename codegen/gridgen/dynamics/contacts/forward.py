@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from itertools import chain
@@ -87,13 +87,19 @@ def solution(state: State, tau: Numbers, *, in_loops: bool = True) -> Solution:
     )
 
 
-def solved_rows(state: State, tau: Numbers) -> Problem:
-    """Return the soft constraints with their forces; every point of a contact has rows."""
+def solved_rows(state: State, tau: Numbers, chosen: Collection[int]) -> Problem:
+    """Return the soft constraints with their forces.
+
+    Args:
+        state:  of the robot.
+        tau:    joint torques.
+        chosen: numbers of the contacts whose points have rows, at least.
+    """
     found = solution(state, tau)
     if found.problem.sets is None:
         return found.problem
     free = without_friction(state)
-    problem = Problem(free, state.tree, all_motions(free), in_loops=False)
+    problem = Problem(free, state.tree, all_motions(free), in_loops=False, chosen=chosen)
     problem.forces, problem.stiffness = problem.responses(problem.residuals(found.a))
     return problem
 

@@ -9,7 +9,7 @@ from inspect import signature
 from textwrap import wrap
 
 from gridgen.functions import Declared
-from gridgen.functions.arrays import ARRAYS, DEFAULTED, PROXIMAL, STANDARD_GRAVITY
+from gridgen.functions.arrays import ARRAYS, DEFAULTED, PROXIMAL
 from gridgen.kernel import Kernel, Shape
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import number_literal, string_literal
@@ -314,7 +314,7 @@ def default_views(
 
 def _default(tree: KinematicTree, kind: str, size: int) -> tuple[str, ...]:
     if kind == "gravity":
-        return _numbers(STANDARD_GRAVITY)
+        return _numbers(tree.gravity)
     if kind in ("q0", "rest"):
         return _numbers(neutral_within_limits(tree).tolist())
     if kind in _SEARCH_DEFAULTS:

@@ -209,7 +209,7 @@ def _summed(found: Sequence[Any], more: Sequence[Any]) -> list[Any]:
 def _transposed(cotangents: Sequence[Any], *operands: Any, operation: Operation) -> list[Any]:
     """Return the cotangents of a product's linear inputs."""
     known = dict(zip(operation.inputs, operands, strict=True))
-    wanted = [name for name in operation.linear if ad.is_undefined_primal(known[name])]
+    unknown = [name for name in operation.linear if ad.is_undefined_primal(known[name])]
     bars = [
         jax.numpy.zeros(bar.aval.shape, bar.aval.dtype) if type(bar) is ad.Zero else bar
         for bar in cotangents
@@ -217,7 +217,7 @@ def _transposed(cotangents: Sequence[Any], *operands: Any, operation: Operation)
     other = operation.transpose
     given = [known[name] for name in other.inputs if name not in other.linear]
     by_name = dict(zip(operation.linear, call(other, *given, *bars), strict=True))
-    found = {name: _of_shape(by_name[name], known[name].aval.shape) for name in wanted}
+    found = {name: _of_shape(by_name[name], known[name].aval.shape) for name in unknown}
     return [found.get(name) for name in operation.inputs]
 
 

@@ -65,7 +65,7 @@ def _attributes(request: Request) -> dict[str, Any]:
     record, states = request.operation.kernel, request.states
     sources = request.operation.module.sources(record)
     # Scratch numbers of neighboring states of a launch are adjacent.
-    strides = [*request.strides, *((1, request.launched) if request.room else ())]
+    strides = [*request.strides, *((1, request.launched) if request.scratch else ())]
     has_rows = True in sources.forms(record.name)
     are_rows = has_rows and _are_rows(sources.rows[record.name], request.strides)
     kernel, arch = (sources, record.name, request.dtype), _architecture()
@@ -83,15 +83,15 @@ def _attributes(request: Request) -> dict[str, Any]:
     }
 
 
-def _room(operation: Operation) -> int:
+def _scratch(operation: Operation) -> int:
     """Return the scratch numbers per state of a kernel's loops."""
     record = operation.kernel
-    return operation.module.sources(record).room.get(record.name, 0)
+    return operation.module.sources(record).scratch.get(record.name, 0)
 
 
-def _launched(room: int, states: int, itemsize: int) -> int:
+def _launched(scratch: int, states: int, itemsize: int) -> int:
     """Return the states of a launch of a kernel with loops."""
-    return launched_states(room, states, itemsize, _filling())
+    return launched_states(scratch, states, itemsize, _filling())
 
 
 def _are_rows(rows: Rows, strides: Sequence[int]) -> bool:
@@ -157,4 +157,4 @@ def _handler() -> ctypes.CDLL:
 
 
 #: The handler for kernels on a GPU.
-TARGET = Target(_NAME, _attributes, _room, _launched)
+TARGET = Target(_NAME, _attributes, _scratch, _launched)

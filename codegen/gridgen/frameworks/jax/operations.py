@@ -165,7 +165,7 @@ class Request:
     dtype: Dtype  #: type of all arrays.
     states: int  #: number of states.
     strides: tuple[int, ...]  #: strides of states and of components, for each array, inputs first.
-    room: int  #: scratch numbers per state, in the kernel's last array.
+    scratch: int  #: scratch numbers per state, in the kernel's last array.
     launched: int  #: most states of a launch.
 
 
@@ -175,7 +175,7 @@ class Target(NamedTuple):
     name: str  #: name of the handler in XLA.
     #: compiles a kernel, and returns the handler's attributes for a call.
     attributes: Callable[[Request], dict[str, Any]]
-    room: Callable[[Operation], int]  #: returns a kernel's scratch numbers per state.
+    scratch: Callable[[Operation], int]  #: returns a kernel's scratch numbers per state.
     #: returns the most states of a launch: of these numbers, the states, and bytes of a number.
     launched: Callable[[int, int, int], int]
 

@@ -37,8 +37,8 @@ def call(operation: Operation, *operands: Any) -> list[Any]:
 
 def lead_of(operation: Operation, shapes: Sequence[Shape]) -> Shape:
     """Return the leading axes of operands of these shapes."""
-    wanted = operation.inputs.values()
-    leads = [shape[: len(shape) - len(own)] for shape, own in zip(shapes, wanted, strict=True)]
+    own_shapes = operation.inputs.values()
+    leads = [shape[: len(shape) - len(own)] for shape, own in zip(shapes, own_shapes, strict=True)]
     return max(leads, key=len, default=())
 
 
@@ -147,8 +147,8 @@ def _lowered(*operands: Any, operation: Operation, target: Target) -> list[Any]:
             for name, shape in kernel.inputs.items()
         ]
         request = _request(operation, given, lead, target)
-        if request.room:
-            results.append(jax.ShapeDtypeStruct((request.room, request.launched), dtype))
+        if request.scratch:
+            results.append(jax.ShapeDtypeStruct((request.scratch, request.launched), dtype))
         found = jax.ffi.ffi_call(target.name, results)(*given, **target.attributes(request))
     else:
         found = [jax.numpy.zeros(result.shape, dtype) for result in results]
@@ -165,9 +165,9 @@ def _request(operation: Operation, given: Sequence[Any], lead: Shape, target: Ta
         strides += (0 if x.shape == shape and lead else math.prod(shape), 1)
     for shape in kernel.outputs.values():
         strides += (math.prod(shape), 1)
-    room, states, dtype = target.room(operation), math.prod(lead), given[0].dtype
-    launched = target.launched(room, states, dtype.itemsize) if room else states
-    return Request(operation, dtype.name, states, tuple(strides), room, launched)
+    scratch, states, dtype = target.scratch(operation), math.prod(lead), given[0].dtype
+    launched = target.launched(scratch, states, dtype.itemsize) if scratch else states
+    return Request(operation, dtype.name, states, tuple(strides), scratch, launched)
 
 
 def _second_pushforward(operands: Sequence[Any], operation: Operation) -> list[Any]:

@@ -45,7 +45,7 @@ class Words(NamedTuple):
     frame: str = ""  #: the link of a function of a frame, or empty.
     reference: str = ""  #: the axes of the result, or empty.
     backend: str = ""  #: the backend; empty for the robot's.
-    settings: str = ""  #: options of a rollout: see ``course_of``.
+    settings: str = ""  #: options of a rollout: see ``settings_of``.
 
     @property
     def text(self) -> str:
@@ -53,7 +53,7 @@ class Words(NamedTuple):
         return _BETWEEN.join(self)
 
 
-class Asked(NamedTuple):
+class OperatorCall(NamedTuple):
     """A call: its robot, kernel and batch."""
 
     robot: Any  #: the robot.
@@ -65,7 +65,7 @@ class Asked(NamedTuple):
 class Saved(NamedTuple):
     """Data of a call that a graph node stores."""
 
-    asked: Asked  #: the call.
+    call: OperatorCall  #: the call.
     words: Words  #: its options that are not tensors.
     further: Further  #: selections of names.
     results: Sequence[Tensor]  #: its results, if the derivatives read them.
@@ -83,10 +83,10 @@ class Operator(ABC):
         further: names of further arguments: selections of names.
 
     Attributes:
-        keeps_results: whether derivatives read its results.
+        saves_results: whether derivatives read its results.
     """
 
-    keeps_results = False
+    saves_results = False
 
     def __init__(
         self,
@@ -116,11 +116,11 @@ class Operator(ABC):
     # -- defined by each kind of operator -----------------------------------------------------
 
     @abstractmethod
-    def evaluate(self, asked: Asked, words: Words, further: Further) -> Sequence[Tensor]:
+    def evaluate(self, call: OperatorCall, words: Words, further: Further) -> Sequence[Tensor]:
         """Return the results for plain tensors with at most one batch axis."""
 
     @abstractmethod
-    def states(self, asked: Asked, further: Further) -> list[Shape]:
+    def states(self, call: OperatorCall, further: Further) -> list[Shape]:
         """Return the shapes of the results of one state."""
 
     @abstractmethod
@@ -143,12 +143,12 @@ class Operator(ABC):
         }
         return given, Words(*arguments[count].split(_BETWEEN)), tuple(arguments[count + 1 :])
 
-    def asked(self, given: dict[str, Tensor], words: Words) -> Asked:
+    def call_of(self, given: dict[str, Tensor], words: Words) -> OperatorCall:
         """Return a call with validated arrays; their numbers are not validated."""
         robot = robot_of(words.robot)
         kernel = kernel_of(robot, self.row, words, given)
         shapes = {name: one.shape for name, one in given.items() if name in kernel.inputs}
-        settings = course_of(words, given) if kernel.calls else None
+        settings = settings_of(words, given) if kernel.calls else None
         batch = batch_of(robot.name, kernel, self.row, shapes, settings)
         q = given[kernel.first]
         if q.dtype not in (torch.float32, torch.float64):
@@ -161,27 +161,27 @@ class Operator(ABC):
                     f"{name} is of type {tensor.dtype}, and {kernel.first} of {q.dtype}; all "
                     "arrays of a call share their type"
                 )
-        return Asked(robot, kernel, batch, given)
+        return OperatorCall(robot, kernel, batch, given)
 
     def _evaluated(self, *arguments: Any) -> Any:
         given, words, further = self.split(arguments)
-        asked = self.asked({name: plain(tensor) for name, tensor in given.items()}, words)
-        flat = {name: asked.batch.flat(name, tensor) for name, tensor in asked.given.items()}
+        call = self.call_of({name: plain(tensor) for name, tensor in given.items()}, words)
+        flat = {name: call.batch.flat(name, tensor) for name, tensor in call.given.items()}
         is_on_host = all(tensor.device.type == "cpu" for tensor in flat.values())
         if is_on_host:  # compiled code validates NumPy arrays
             flat = {name: tensor.numpy() for name, tensor in flat.items()}
-        results = self.evaluate(asked._replace(given=flat), words, further)
+        results = self.evaluate(call._replace(given=flat), words, further)
         if is_on_host:
             results = [torch.from_numpy(one) for one in results]
         return self._returned([one.contiguous() for one in results])
 
     def _faked(self, *arguments: Any) -> Any:
         given, words, further = self.split(arguments)
-        asked = self.asked(given, words)
-        q = given[asked.kernel.first]
-        axes = asked.batch.axes
+        call = self.call_of(given, words)
+        q = given[call.kernel.first]
+        axes = call.batch.axes
         return self._returned(
-            [q.new_empty((*axes, *state)) for state in self.states(asked, further)]
+            [q.new_empty((*axes, *state)) for state in self.states(call, further)]
         )
 
     def _returned(self, results: Sequence[Tensor]) -> Any:
@@ -219,33 +219,33 @@ class Operator(ABC):
             _, ctx.rest, *tensors = inputs
             ctx.robot = robot_of(ctx.rest[0].split(_BETWEEN)[0])  # lives as long as the graph
             ctx.set_materialize_grads(False)
-            kept = output if self.keeps_results else ()
-            ctx.save_for_backward(*tensors, *kept)
-            ctx.save_for_forward(*tensors, *kept)
+            stored = output if self.saves_results else ()
+            ctx.save_for_backward(*tensors, *stored)
+            ctx.save_for_forward(*tensors, *stored)
 
         def saved(ctx: Any) -> Saved:
             count, tensors = len(self.tensors), ctx.saved_tensors  # readable once only
             given, words, further = self.split((*tensors[:count], *ctx.rest))
-            asked = self.asked(given, words)
-            return Saved(asked, words, further, tensors[count:])
+            call = self.call_of(given, words)
+            return Saved(call, words, further, tensors[count:])
 
         def backward(ctx: Any, *cotangents: Tensor) -> tuple[Any, ...]:
             state = saved(ctx)
             needed = dict(zip(self.tensors, ctx.needs_input_grad[2:], strict=True))
-            order = {name: place for place, name in enumerate(state.asked.kernel.inputs)}
-            wrt = [name for name in self.inputs if needed[name] and name in state.asked.given]
+            order = {name: place for place, name in enumerate(state.call.kernel.inputs)}
+            wrt = [name for name in self.inputs if needed[name] and name in state.call.given]
             wrt.sort(key=lambda name: order.get(name, len(order)))  # those of the kernel come first
             if not wrt or all(one is None for one in cotangents):
                 return (None,) * (2 + len(self.tensors))
             found = self.pullback(state, cotangents, wrt)
-            axes = tuple(range(len(state.asked.batch.axes)))
-            for name in state.asked.batch.alone & found.keys():
+            axes = tuple(range(len(state.call.batch.axes)))
+            for name in state.call.batch.alone & found.keys():
                 found[name] = found[name].sum(axes)
             return (None, None, *map(found.get, self.tensors))
 
         def jvp(ctx: Any, *tangents: Tensor) -> tuple[Any, ...]:
             state = saved(ctx)
-            batch = state.asked.batch
+            batch = state.call.batch
             given = {
                 name: one.expand(*batch.axes, *one.shape) if name in batch.alone else one
                 for name, one in zip(self.tensors, tangents[2:], strict=True)
@@ -269,7 +269,7 @@ class Operator(ABC):
         states = {
             name: tensor if dims[name] is None else tensor[0] for name, tensor in moved.items()
         }
-        batch = self.asked(states, words).batch
+        batch = self.call_of(states, words).batch
         for name, tensor in moved.items():
             is_whole = name not in batch.alone
             if dims[name] is not None and not is_whole:
@@ -333,7 +333,7 @@ def _listed(results: Any) -> Sequence[Tensor]:
     return results if isinstance(results, (list, tuple)) else (results,)
 
 
-def course_of(words: Words, given: Mapping[str, Tensor]) -> RolloutSettings:
+def settings_of(words: Words, given: Mapping[str, Tensor]) -> RolloutSettings:
     """Return the rollout options of a call."""
     substeps, every, limits = words.settings.split()
     follow = tuple(given[name] for name in FEEDBACK if name in given)

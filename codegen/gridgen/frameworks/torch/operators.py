@@ -18,14 +18,14 @@ from gridgen.errors import OptionError
 from gridgen.frameworks.torch.batches import Shape, arrays_of
 from gridgen.frameworks.torch.operator import (
     NAMESPACE,
-    Asked,
     Further,
     Operator,
+    OperatorCall,
     Saved,
     Tensor,
     Tensors,
     Words,
-    course_of,
+    settings_of,
 )
 from gridgen.functions import FUNCTIONS, GENERATED, Function
 from gridgen.functions.arrays import FEEDBACK, cotangent, tangent
@@ -71,7 +71,7 @@ class Derivable(Operator):
     def pullback(self, saved: Saved, cotangents: Sequence[Any], wrt: Sequence[str]) -> Tensors:
         """See ``Operator``."""
         self._check_order("vjp")
-        if saved.asked.kernel.calls:  # the backward pass of rollouts reads all cotangents
+        if saved.call.kernel.calls:  # the backward pass of rollouts reads all cotangents
             pairs = zip(cotangents, saved.results, strict=True)
             cotangents = [torch.zeros_like(path) if bar is None else bar for bar, path in pairs]
         results = self.results(saved.further)
@@ -81,7 +81,7 @@ class Derivable(Operator):
     def pushforward(self, saved: Saved, tangents: Tensors) -> Sequence[Tensor]:
         """See ``Operator``."""
         self._check_order("jvp")
-        order = [*saved.asked.kernel.inputs]
+        order = [*saved.call.kernel.inputs]
         wrt = [n for n in (*order, *self.inputs) if n in tangents]
         given = {tangent(name): tangents[name] for name in wrt}
         return self.jvp.of_saved(saved, given, [*dict.fromkeys(wrt)])
@@ -107,7 +107,7 @@ class Evaluation(Derivable):
         followed = FEEDBACK if row.name == "rollout" else ()
         inputs = (*arrays_of(row), *followed)
         self.arrays = {name: name for name in (*inputs, *row.results)}
-        self.possible, self.keeps_results = row.results, row.name in _READ_AGAIN
+        self.possible, self.saves_results = row.results, row.name in _READ_AGAIN
         self.result_type: Any = exported_type(row.results) if len(row.results) > 1 else None
         returns = ", ".join("Tensor" for _ in row.results)
         super().__init__(
@@ -118,22 +118,22 @@ class Evaluation(Derivable):
         """See ``Derivable``."""
         return [*self.row.results]
 
-    def evaluate(self, asked: Asked, words: Words, further: Further) -> Sequence[Tensor]:
+    def evaluate(self, call: OperatorCall, words: Words, further: Further) -> Sequence[Tensor]:
         """See ``Operator``."""
-        arrays = tuple(asked.given[name] for name in self.row.arguments)
-        options = _optional(asked, self.row)
+        arrays = tuple(call.given[name] for name in self.row.arguments)
+        options = _optional(call, self.row)
         if words.backend:
             options["backend"] = words.backend
         frame = words.frame or None
-        settings = course_of(words, asked.given) if asked.kernel.calls else None
+        settings = settings_of(words, call.given) if call.kernel.calls else None
         choices = (words.schedule, words.method, frame, words.reference, settings)
-        found = asked.robot._call(Request(self.row.name, arrays, None, options, *choices))
+        found = call.robot._call(Request(self.row.name, arrays, None, options, *choices))
         results = found if isinstance(found, tuple) else (found,)
-        return [asked.batch.restored(result) for result in results]
+        return [call.batch.restored(result) for result in results]
 
-    def states(self, asked: Asked, further: Further) -> list[Shape]:
+    def states(self, call: OperatorCall, further: Further) -> list[Shape]:
         """See ``Operator``."""
-        return [*asked.batch.outputs.values()]
+        return [*call.batch.outputs.values()]
 
 
 class Product(Derivable):
@@ -168,7 +168,7 @@ class Product(Derivable):
 
     def of_saved(self, saved: Saved, given: Tensors, wrt: Sequence[str]) -> Sequence[Tensor]:
         """Return the product for a call that a graph node stores."""
-        tensors = {**saved.asked.given, **given}
+        tensors = {**saved.call.given, **given}
         if saved.results:
             tensors |= dict(zip(map(_known, self.row.results), saved.results, strict=True))
         found: Sequence[Tensor] = self.call(
@@ -176,53 +176,53 @@ class Product(Derivable):
         )
         return found
 
-    def states(self, asked: Asked, further: Further) -> list[Shape]:
+    def states(self, call: OperatorCall, further: Further) -> list[Shape]:
         """See ``Operator``."""
         shapes = {
-            **asked.batch.inputs,
-            **dict(zip(self.row.results, asked.batch.outputs.values(), strict=True)),
+            **call.batch.inputs,
+            **dict(zip(self.row.results, call.batch.outputs.values(), strict=True)),
         }
         return [shapes[self.arrays[name]] for name in self.results(further)]
 
-    def evaluate(self, asked: Asked, words: Words, further: Further) -> Sequence[Tensor]:
+    def evaluate(self, call: OperatorCall, words: Words, further: Further) -> Sequence[Tensor]:
         """See ``Operator``."""
         row, of = self.row, self._of
-        options = {**_optional(asked, row), **_choices(row, words)}
-        known = [asked.given.get(_known(name)) for name in row.results]
+        options = {**_optional(call, row), **_choices(row, words)}
+        known = [call.given.get(_known(name)) for name in row.results]
         if not of.kinds and all(one is not None for one in known):
             options["results"] = _alone(known)
-        if asked.kernel.calls:
-            settings = course_of(words, asked.given)
+        if call.kernel.calls:
+            settings = settings_of(words, call.given)
             options |= {"substeps": settings.substeps, "store_every": settings.store_every}
             options |= {"feedback": settings.feedback, "effort_limits": settings.effort_limits}
-        name, changes = row.name, [self._changes(asked, further)]
+        name, changes = row.name, [self._changes(call, further)]
         if of.kinds:
             assert isinstance(of, Product)
             name = f"{name}:{of.kinds[0]}:{','.join(further[0])}"
-            changes.append(of._changes(asked, further[:1]))
-        arguments = [asked.given[name] for name in row.arguments]
-        ask = getattr(asked.robot, self.kinds[-1])
-        wrt = tuple(self._own(asked, name) for name in further[-1])
+            changes.append(of._changes(call, further[:1]))
+        arguments = [call.given[name] for name in row.arguments]
+        ask = getattr(call.robot, self.kinds[-1])
+        wrt = tuple(self._own(call, name) for name in further[-1])
         found = ask(name, *changes, *arguments, wrt=wrt, **options)
         if self.kinds[-1] == "jvp":
             found = found[1]
         return [
-            asked.batch.restored(one) for one in (found if isinstance(found, tuple) else (found,))
+            call.batch.restored(one) for one in (found if isinstance(found, tuple) else (found,))
         ]
 
-    def _changes(self, asked: Asked, further: Further) -> Any:
+    def _changes(self, call: OperatorCall, further: Further) -> Any:
         """Return its cotangents or tangents in the form of the robot's methods."""
         if self.kinds[-1] == "jvp":
-            return _alone([asked.given.get(tangent(name)) for name in further[-1]])
-        bars = [asked.given.get(cotangent(name)) for name in self._of.results(further[:-1])]
+            return _alone([call.given.get(tangent(name)) for name in further[-1]])
+        bars = [call.given.get(cotangent(name)) for name in self._of.results(further[:-1])]
         if self._of.kinds == ("jvp",):  # the robot also returns the results
             bars = [*(None for _ in self.row.results), *bars]
         return _alone(bars)
 
-    def _own(self, asked: Asked, name: str) -> str:
+    def _own(self, call: OperatorCall, name: str) -> str:
         """Return the kernel's name of a tensor: a frame's pose is not poses."""
         array = self.arrays[name]
-        own = dict(zip(self.row.results, asked.kernel.outputs, strict=True)).get(array, array)
+        own = dict(zip(self.row.results, call.kernel.outputs, strict=True)).get(array, array)
         return own + name.removeprefix(array)
 
 
@@ -244,9 +244,9 @@ def _alone(values: Sequence[Any]) -> Any:
     return values[0] if len(values) == 1 else tuple(values)
 
 
-def _optional(asked: Asked, row: Function) -> dict[str, Any]:
+def _optional(call: OperatorCall, row: Function) -> dict[str, Any]:
     """Return the optional arrays that are given."""
-    return {n: asked.given[n] for n in arrays_of(row)[len(row.arguments) :] if n in asked.given}
+    return {n: call.given[n] for n in arrays_of(row)[len(row.arguments) :] if n in call.given}
 
 
 def _choices(row: Function, words: Words) -> dict[str, Any]:

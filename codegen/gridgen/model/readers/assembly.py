@@ -10,7 +10,8 @@ from typing import Any
 
 from gridgen.errors import UrdfError
 from gridgen.model.description import Joint, KeyValues, Link, RobotDescription
-from gridgen.model.oddities import Oddity
+from gridgen.model.diagnostics import Diagnostic
+from gridgen.model.pose import Vector3
 from gridgen.model.soft import NO_CONTACTS, ContactModel
 from gridgen.model.validation import validate
 from gridgen.naming import show
@@ -29,13 +30,14 @@ class Assembly:
         keyframes: states by name.
         sensors: in the form of the option.
         qpos0: positions of joints to which sensors refer.
+        gravity: acceleration of free fall, if it is not the default of functions.
     """
 
     source: str
     links: list[Link] = field(default_factory=list)
     joints: list[Joint] = field(default_factory=list)
     constraints: list[Mapping[str, Any]] = field(default_factory=list)
-    oddities: list[Oddity] = field(default_factory=list)
+    diagnostics: list[Diagnostic] = field(default_factory=list)
     contact_model: ContactModel = NO_CONTACTS
     actuators: Sequence[Mapping[str, Any]] = ()
     springs: dict[str, tuple[float, tuple[float, ...]]] = field(default_factory=dict)
@@ -43,6 +45,7 @@ class Assembly:
     keyframes: dict[str, KeyValues] = field(default_factory=dict)
     sensors: Sequence[Mapping[str, Any]] = ()
     qpos0: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    gravity: Vector3 | None = None
     _taken: set[tuple[str, str]] = field(default_factory=set)
 
     def name(self, kind: str, name: str) -> str:
@@ -53,11 +56,11 @@ class Assembly:
         return name
 
     def note(self, subject: str, problem: str, advice: str) -> None:
-        """Record an oddity; those with the same problem and advice are reported together."""
-        self.oddities.append(Oddity(f"{problem}; {advice}", subject, problem, advice))
+        """Record a diagnostic; those with the same problem and advice are reported together."""
+        self.diagnostics.append(Diagnostic(f"{problem}; {advice}", subject, problem, advice))
 
     def finish(self, name: str) -> RobotDescription:
-        """Validate and return the robot, and warn of recorded oddities.
+        """Validate and return the robot, and warn of recorded diagnostics.
 
         Raises:
             UrdfError: the robot is invalid; see ``validate``.
@@ -66,7 +69,7 @@ class Assembly:
         self._check_finite()
         soft: tuple[Any, ...] = () if self.contact_model == NO_CONTACTS else (self.contact_model,)
         soft += tuple(one for one in (self.actuators, self.springs, self.keyframes) if one)
-        soft += tuple(one for one in (self.sensors, self.qpos0) if one)
+        soft += tuple(one for one in (self.sensors, self.qpos0, self.gravity) if one)
         text = repr((name, links, joints, held, "in order", *soft)).encode("utf-8", "replace")
         digest = hashlib.sha256(text).hexdigest()
         description = RobotDescription(
@@ -84,9 +87,10 @@ class Assembly:
             keyframes=self.keyframes,
             sensors=tuple(self.sensors),
             qpos0=self.qpos0,
+            gravity=self.gravity,
         )
         validate(description)
-        description.warn(self.oddities)
+        description.warn(self.diagnostics)
         return description
 
     def _check_finite(self) -> None:

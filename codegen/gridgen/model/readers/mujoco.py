@@ -12,6 +12,7 @@ import numpy as np
 from lxml import etree
 
 from gridgen.errors import ModelError, UrdfError
+from gridgen.functions.arrays import STANDARD_GRAVITY
 from gridgen.model.description import (
     Inertial,
     Joint,
@@ -491,7 +492,7 @@ class _Reader:
         return least / (most * time * ratio) ** 2, 2.0 / (most * time)
 
     def note_forces(self) -> None:
-        """Record ignored sources of force and a non-default gravity, for a warning."""
+        """Record ignored sources of force, for a warning, and the gravity of the file."""
         model = self.model
         found = [
             what
@@ -511,10 +512,12 @@ class _Reader:
             self.made.mocap = [self.link_of[int(body)] for body in moved]
             advice = "give their motion as the motion of the base, or attach them by joints"
             self.made.note("the model", "has mocap bodies, which gridgen treats as fixed", advice)
-        gravity = [0.0, 0.0, 0.0] if self.is_disabled("GRAVITY") else model.opt.gravity.tolist()
-        if gravity != [0.0, 0.0, -9.81]:
-            problem = f"its gravity is {gravity}, which gridgen takes as an argument of functions"
-            self.made.note("the model", problem, "pass gravity= to them")
+        if (gravity := self.gravity()) != STANDARD_GRAVITY:
+            self.made.gravity = gravity
+
+    def gravity(self) -> Vector3:
+        """Return the acceleration of free fall."""
+        return ZERO if self.is_disabled("GRAVITY") else _vector(self.model.opt.gravity)
 
     def note_integrator(self) -> None:
         """Record an integrator of the file that gridgen does not have."""

@@ -22,7 +22,7 @@ from gridgen.model.description import (
     collision_shape,
     listing,
 )
-from gridgen.model.oddities import Oddity, warn_of
+from gridgen.model.diagnostics import Diagnostic, warn_of
 from gridgen.model.pose import NO_DISPLACEMENT, Pose, matrix3, snapped, symmetric, unit, vector3
 from gridgen.model.validation import validate
 from gridgen.naming import one_line, show
@@ -120,13 +120,13 @@ def _warn_of_made_up_inertias(robot: Any, source: str) -> None:
         if link.inertial is not None and _is_made_up(link.inertial)
     ]
     if names:
-        oddity = Oddity(
+        diagnostic = Diagnostic(
             "placeholder inertia",
             f"link {listing(names)}",
             "mass 1 and inertia 1 are placeholders of urdfpy and urchin for a missing <inertial>",
             "treated as massless: if the values are real, give the URDF file",
         )
-        warn_of([oddity], source)
+        warn_of([diagnostic], source)
 
 
 def _joint(joint: Any, source: str) -> Joint:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from gridgen.errors import ModelError
+from gridgen.functions.arrays import STANDARD_GRAVITY
 from gridgen.model.description import (
     Inertial,
     Joint,
@@ -117,11 +118,9 @@ class _Reader:
                 self.fixed(frame)
         for index, one in enumerate(constraints):
             self.constraint(index, one)
-        gravity = self.model.gravity.vector.tolist()
-        if gravity != [0.0, 0.0, -9.81, 0.0, 0.0, 0.0]:
-            what = "which gridgen takes as an argument of functions"
-            problem = f"its gravity is {gravity[:3]}, {what}"
-            self.made.note("the model", problem, "pass gravity= to them")
+        gravity = vector3(self.model.gravity.linear.tolist())
+        if gravity != STANDARD_GRAVITY:
+            self.made.gravity = gravity
         return self.made.finish(str(self.model.name) or "robot")
 
     def inertial(self, index: int) -> Inertial | None:

@@ -31,7 +31,7 @@ from gridgen.model.description import (
     collision_shape,
     xacro_hint,
 )
-from gridgen.model.oddities import Oddity, warn_of
+from gridgen.model.diagnostics import Diagnostic, warn_of
 from gridgen.model.pose import (
     IDENTITY,
     NO_DISPLACEMENT,
@@ -94,9 +94,9 @@ def read_urdf(document: Document, most_bodies: float = math.inf) -> RobotDescrip
     except UrdfError:
         # Ignored elements may explain the error. Raise the error even if warnings are errors.
         with suppress(GridGenWarning):
-            warn_of(reader.oddities, reader.document.source)
+            warn_of(reader.diagnostics, reader.document.source)
         raise
-    warn_of(reader.oddities, reader.document.source)
+    warn_of(reader.diagnostics, reader.document.source)
     return robot
 
 
@@ -106,7 +106,7 @@ class _Reader(Values):
     def __init__(self, document: Document) -> None:
         super().__init__(document)
         self.namespace = split(document.root.tag)[0]
-        self.oddities: list[Oddity] = []
+        self.diagnostics: list[Diagnostic] = []
         self.search = Search()
 
     def least_bodies(self) -> int:
@@ -372,9 +372,9 @@ class _Reader(Values):
         return self.document.error(f"<xacro:{local}> is not expanded; {XACRO_ADVICE}", element)
 
     def note(self, where: str, problem: str, advice: str, element: etree._Element) -> None:
-        """Record an oddity; those with the same problem and advice are reported together."""
+        """Record a diagnostic; those with the same problem and advice are reported together."""
         line = self.document.line(element)
-        self.oddities.append(Oddity(f"{problem}; {advice}", where, problem, advice, line))
+        self.diagnostics.append(Diagnostic(f"{problem}; {advice}", where, problem, advice, line))
 
     def note_expression(self, name: str, where: str, element: etree._Element) -> None:
         """Record a name that is an unexpanded xacro expression."""

@@ -179,9 +179,9 @@ def checked_call(
     call = checked_inputs(description, kernel, inputs, q, settings)
     if settings is None or call.settings is None:
         return call.with_results(out)
-    _, kept = stored_steps(settings, call.settings.steps)
+    _, stored = stored_steps(settings, call.settings.steps)
     moments: dict[str, int | None] = dict.fromkeys(kernel.outputs, call.settings.steps)
-    moments |= {"q_path": kept, "qd_path": kept, "ends": None}
+    moments |= {"q_path": stored, "qd_path": stored, "ends": None}
     return call.with_results(out, moments)
 
 
@@ -243,7 +243,7 @@ def leading_axes(
         there = arrays[name].shape
         count = len(there) - len(shape)
         if count < 0 or there[count:] != closed(shape, there):
-            raise ShapeError(f"{name} has shape {there}; {robot} needs {_wanted(shape)}")
+            raise ShapeError(f"{name} has shape {there}; {robot} needs {_expected(shape)}")
         own = there[:count]
         if own and own != lead:
             try:
@@ -258,7 +258,7 @@ def leading_axes(
     return lead
 
 
-def _wanted(shape: Shape) -> str:
+def _expected(shape: Shape) -> str:
     text = ", ".join("n" if extent == OPEN else str(extent) for extent in shape)
     return f"(B, {text}) or ({text}{',' * (len(shape) == 1)})" if shape else "(B,) or one number"
 

@@ -118,7 +118,7 @@ def run_in_place(run: Run, batch: Batch) -> None:
 class PartSizes(NamedTuple):
     """The division of a batch into chunks."""
 
-    wanted: int  #: states of a chunk.
+    states: int  #: states of a chunk.
     least: int  #: minimum when memory is short.
 
 
@@ -149,7 +149,7 @@ def in_parts(
     run: Callable[[int, int], object],
     batch: int,
     sizes: PartSizes,
-    make_room: Callable[[], object] = lambda: None,
+    free_memory: Callable[[], object] = lambda: None,
 ) -> None:
     """Compute a batch in chunks, in smaller ones if memory is short.
 
@@ -158,12 +158,12 @@ def in_parts(
                    have not changed.
         batch:     number of states.
         sizes:     sizes of chunks.
-        make_room: frees memory before a smaller chunk is tried.
+        free_memory: frees memory before a smaller chunk is tried.
 
     Raises:
         MemoryError: there is not enough memory for the smallest chunk.
     """
-    begin, rows = 0, sizes.wanted
+    begin, rows = 0, sizes.states
     while begin < batch:
         end = min(begin + rows, batch)
         try:
@@ -171,7 +171,7 @@ def in_parts(
         except MemoryError:
             if end - begin <= sizes.least:
                 raise
-            make_room()
+            free_memory()
             rows = max((end - begin) // 2, sizes.least)
         else:
             begin = end

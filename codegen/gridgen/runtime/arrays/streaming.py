@@ -50,7 +50,7 @@ def run_streamed(run: Run, batch: Batch) -> None:
     sizes = part_sizes(batch, batch.part_bytes or PART_BYTES)
     device = cupy.cuda.runtime.getDevice()
     idle = _IDLE.setdefault((device, failures(device)), [])
-    count = min(LANES, -(-batch.states // sizes.wanted))
+    count = min(LANES, -(-batch.states // sizes.states))
     lanes = [_Lane(cupy, idle.pop() if idle else None) for _ in range(count)]
     order, streams = cycle(lanes), [lane.stream for lane in lanes]
     wait = type(streams[0]).synchronize
@@ -86,7 +86,7 @@ def _clear(lanes: Sequence[_Lane]) -> None:
     """Finish pending work, and free its memory."""
     for lane in lanes:
         lane.finish()
-        lane.rooms.clear()
+        lane.buffers.clear()
 
 
 class _Lane:
@@ -94,12 +94,12 @@ class _Lane:
 
     Attributes:
         stream: the stream.
-        rooms:  memory for the chunk, by index of its array among arguments and results.
+        buffers:  memory for the chunk, by index of its array among arguments and results.
     """
 
     def __init__(self, cupy: Any, stream: Any) -> None:
         self.stream = stream or cupy.cuda.Stream(non_blocking=True)
-        self.rooms: dict[int, _Room] = {}
+        self.buffers: dict[int, _Buffer] = {}
         self._cupy = cupy
         self._arriving: list[tuple[Array, Array]] = []
 
@@ -114,10 +114,10 @@ class _Lane:
             given, found = operands[: len(inputs)], operands[len(inputs) :]
             run_in_place(run, Batch(names, given, found, part.stop - part.start))
             for i, item in enumerate(outputs, len(inputs)):
-                if i in self.rooms:
-                    room, target = self.rooms[i], item.part(part.start, part.stop)
-                    copy = room.fetch(operands[i].array, target, self.stream)
-                    if room.is_pinned:
+                if i in self.buffers:
+                    buffer, target = self.buffers[i], item.part(part.start, part.stop)
+                    copy = buffer.fetch(operands[i].array, target, self.stream)
+                    if buffer.is_pinned:
                         self._arriving.append((copy, target))
 
     def finish(self) -> None:
@@ -133,15 +133,15 @@ class _Lane:
         if on_gpu(there):
             found = item.like(there)
             return found._replace(seen=None) if item.copied else found
-        if i not in self.rooms:
-            self.rooms[i] = _Room(self._cupy, item, there)
-        room = self.rooms[i]
+        if i not in self.buffers:
+            self.buffers[i] = _Buffer(self._cupy, item, there)
+        buffer = self.buffers[i]
         return item.like(
-            room.bring(there, item.adjust, self.stream) if is_input else room.of(there)
+            buffer.bring(there, item.adjust, self.stream) if is_input else buffer.of(there)
         )
 
 
-class _Room:
+class _Buffer:
     """Memory of a lane for the chunks of a host array.
 
     Args:

@@ -149,7 +149,7 @@ def in_time(robot: str, shapes: Mapping[str, Shape], arrays: Mapping[str, Array]
     if isinstance(steps, str):
         raise ShapeError(
             f"tau has shape {tau.shape}; a rollout needs joint torques of every step, "
-            f"{_wanted('tau', shapes['tau'], lead, steps)}"
+            f"{_expected('tau', shapes['tau'], lead, steps)}"
         )
     for name in ("ctrl", "tau"):
         if counts.get(name) == 1 and lead == (steps,) and steps > 1 and not misfit:
@@ -169,7 +169,7 @@ def in_time(robot: str, shapes: Mapping[str, Shape], arrays: Mapping[str, Array]
             )
         fits = name != misfit and array.shape[counts[name] :] == shape
         if not (fits and all(extent in (steps, 1) for extent in own)):
-            needed = _wanted(name, shape, lead, steps)
+            needed = _expected(name, shape, lead, steps)
             raise ShapeError(f"{name} has shape {array.shape}; {robot} needs {needed}")
         if own:
             times[name] = own[0]
@@ -184,7 +184,7 @@ def without_time(array: Array, axes: int) -> Array:
     return array.reshape(*array.shape[: place - 1], *array.shape[place:])
 
 
-def _wanted(name: str, shape: Shape, states: Shape, steps: int | str) -> str:
+def _expected(name: str, shape: Shape, states: Shape, steps: int | str) -> str:
     """Return a description of the valid shapes of an input."""
     lead: tuple[int | str, ...] = tuple(extent or "B" for extent in states)
     whole = (*lead, steps)

@@ -55,12 +55,12 @@ def workspace(team: TeamLaunch, batch: int, like: Any) -> Scratch:
     numbers, block = team.workspace_numbers, team.states_per_block
     if not numbers:
         return Scratch(max(batch, 1), (0, 0, 0), None)
-    wanted = min(max(batch, 1), max(_SCRATCH_BYTES // (numbers * like.dtype.itemsize), _TEAMS))
+    count = min(max(batch, 1), max(_SCRATCH_BYTES // (numbers * like.dtype.itemsize), _TEAMS))
 
     def rows(blocks: int) -> Array:
         return _made((blocks * block, numbers), like)
 
-    array = _as_far_as_there_is_room(rows, -(-wanted // block), 1)
+    array = _largest_that_fits(rows, -(-count // block), 1)
     return Scratch(len(array), (address(array), numbers, 1), array)
 
 
@@ -77,14 +77,14 @@ def launched_states(numbers: int, batch: int, itemsize: int, filling: int = WARP
     return min(max(batch, 1), most // WARP * WARP)
 
 
-def loop_room(numbers: int, batch: int, like: Any, filling: int = WARP) -> Scratch:
+def loop_scratch(numbers: int, batch: int, like: Any, filling: int = WARP) -> Scratch:
     """Return scratch memory for a kernel's loops: numbers of neighboring states are adjacent."""
-    wanted = launched_states(numbers, batch, like.dtype.itemsize, filling)
+    count = launched_states(numbers, batch, like.dtype.itemsize, filling)
 
     def columns(states: int) -> Array:
         return _made((numbers, states), like)
 
-    array = _as_far_as_there_is_room(columns, wanted, WARP)
+    array = _largest_that_fits(columns, count, WARP)
     states = array.shape[1]
     return Scratch(states, (address(array), 1, states), array)
 
@@ -93,7 +93,7 @@ def _made(shape: Shape, like: Any) -> Array:
     return adopt(empty(shape, like), "scratch memory")
 
 
-def _as_far_as_there_is_room(make: Callable[[int], Array], wanted: int, least: int) -> Array:
+def _largest_that_fits(make: Callable[[int], Array], count: int, least: int) -> Array:
     """Allocate memory for a number of states or blocks, or fewer if memory is short.
 
     Raises:
@@ -101,11 +101,11 @@ def _as_far_as_there_is_room(make: Callable[[int], Array], wanted: int, least: i
     """
     while True:
         try:
-            return make(wanted)
+            return make(count)
         except MemoryError:
-            if wanted <= least:
+            if count <= least:
                 raise
-            wanted = max(wanted // 2, least)
+            count = max(count // 2, least)
 
 
 def chunks(
@@ -145,7 +145,7 @@ class Compiled(NamedTuple):
     kernel: RunnableKernel  #: the compiled function.
     record: Kernel  #: record of the kernel.
     numbers: int  #: scratch numbers per state of its loops; 0 if it needs none.
-    is_given_room: bool  #: whether the caller allocates its scratch memory.
+    is_given_scratch: bool  #: whether the caller allocates its scratch memory.
     filling: int = WARP  #: threads that fill the device.
 
     def scratch(self, states: int, like: Any, further: int = 0) -> Scratch | None:
@@ -159,8 +159,8 @@ class Compiled(NamedTuple):
         team = self.record.team
         if team is not None and team.workspace_numbers is not None:
             return workspace(team, states, like)
-        numbers = self.numbers + further if self.is_given_room else 0
-        return loop_room(numbers, states, like, self.filling) if numbers else None
+        numbers = self.numbers + further if self.is_given_scratch else 0
+        return loop_scratch(numbers, states, like, self.filling) if numbers else None
 
     def launch(self, states: int, like: Any, further: int, numbers: list[int]) -> None:
         """Compute a number of states.
@@ -245,10 +245,10 @@ class CompiledKernels:
             flags: list[ctypes.c_int] | None = getattr(kernel, "not_converged", None)
             if "tolerance" in record.inputs and flags is not None and not self._has_warned:
                 self.not_converged.append(flags)
-            has_room = record.team is None and target.teams
-            numbers = self._module.sources(record).room.get(record.name, 0) if has_room else 0
+            has_scratch = record.team is None and target.teams
+            numbers = self._module.sources(record).scratch.get(record.name, 0) if has_scratch else 0
             filling = place_of(q).device.filling if target.prefers_teams and numbers else WARP
-            found = self._found[key] = Compiled(kernel, record, numbers, has_room, filling)
+            found = self._found[key] = Compiled(kernel, record, numbers, has_scratch, filling)
         return found
 
     def warn_if_not_converged(self) -> None:
@@ -272,15 +272,15 @@ class CompiledKernels:
         with announced(f"compiling {record.name} of {robot} for {target.name}"):
             sources = self._module.sources(record)
             if not target.teams:
-                _check_size(robot, record, sources.room.get(record.name, 0))
+                _check_size(robot, record, sources.scratch.get(record.name, 0))
             dtype = DTYPES[q.dtype]
             return backend(target.name).kernel(sources, record.name, dtype, launch, batch)
 
 
-def _check_size(robot: str, record: Kernel, room: int) -> None:
+def _check_size(robot: str, record: Kernel, scratch: int) -> None:
     """Raise unless the scratch memory of one pack of states fits into the machine's memory."""
     shapes = (*record.inputs.values(), *record.outputs.values())
-    needed = (sum(map(math.prod, shapes)) + room) * PACK_BYTES
+    needed = (sum(map(math.prod, shapes)) + scratch) * PACK_BYTES
     try:
         there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):  # the system does not report its memory

@@ -155,8 +155,8 @@ class Evaluator:
         first, (result,) = kernel.first, kernel.outputs
         with first_adopted(inputs[first], first, (*inputs.values(), out)) as q:
             found = adopt(every, result)[chosen]
-            (room,) = result_arrays(out, {result: found.shape}, q)
-            room[...] = found.get() if on_gpu(found) and not on_gpu(room) else found
+            (target,) = result_arrays(out, {result: found.shape}, q)
+            target[...] = found.get() if on_gpu(found) and not on_gpu(target) else found
         return out
 
     def _evaluate(self, resolved: Resolved, key: Key | None) -> Any:
@@ -224,7 +224,7 @@ class Evaluator:
         q = operands[0].array
         compiled = self.compiled.find(call.kernel, q, backend_name, call.states)
         like = call.like if has_own_stream(call.like) else q
-        if like is q and (compiled.takes_memory or (call.trail and compiled.is_given_room)):
+        if like is q and (compiled.takes_memory or (call.trail and compiled.is_given_scratch)):
             refusal = f"{call.kernel.name} takes memory that a graph would not keep; bind the call"
             check_no_capture(q, refusal)
         compiled.launch(batch, like, call.trail, call.numbers(operands))

@@ -165,7 +165,7 @@ def _direct_launch(
     filled = [(order.index(name), array) for name, array in defaults.items()]
     shapes = tuple(call.kernel.outputs.values())
     is_single, shape, dtype = len(shapes) == 1, shapes[0], call.q.dtype
-    made, kind, room = tuple.__new__, call.kernel.result_type, np.empty
+    made, kind, empty = tuple.__new__, call.kernel.result_type, np.empty
 
     def launch(values: Any, out: Any) -> Any:
         for i, array in filled:
@@ -173,11 +173,11 @@ def _direct_launch(
                 values[i] = array
         q = values[0]
         if is_single:
-            results = room(q.shape[:-1] + shape, dtype) if out is None else out
+            results = empty(q.shape[:-1] + shape, dtype) if out is None else out
             arguments = compute(*values, results)
         elif out is None:
             lead = q.shape[:-1]
-            results = made(kind, [room(lead + shape, dtype) for shape in shapes])
+            results = made(kind, [empty(lead + shape, dtype) for shape in shapes])
             arguments = compute(*values, *results)
         elif isinstance(out, (tuple, list)):
             results = out

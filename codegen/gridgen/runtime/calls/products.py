@@ -19,7 +19,7 @@ from gridgen.runtime.arrays.libraries import adopt, is_traced
 from gridgen.runtime.calls.evaluation import Evaluator
 from gridgen.runtime.calls.resolved import Resolved
 from gridgen.runtime.calls.resolver import Resolver
-from gridgen.runtime.calls.rollout_vjp import RolloutPullbacks, Room, by_name, one_by_one
+from gridgen.runtime.calls.rollout_vjp import Outputs, RolloutPullbacks, by_name, one_by_one
 from gridgen.runtime.module.description import Module
 
 
@@ -112,19 +112,19 @@ class Products:
         bars = by_name("cotangents", function, cotangents, given)
         known |= _fitted(resolved, bars, given)
         kernel = self._serving(of, "vjp", by)
-        wanted = [[*kernel.outputs].index(cotangent(name)) for name in by]
-        if len(wanted) == len(kernel.outputs):
+        places = [[*kernel.outputs].index(cotangent(name)) for name in by]
+        if len(places) == len(kernel.outputs):
             return self._evaluated(kernel, resolved, known, results, resolved.out)
         shapes = {cotangent(name): of.inputs[name] for name in by}
-        room = None
+        outputs = None
         if resolved.out is not None:
             lead = self._lead(kernel.inputs, known)
-            room = _room(resolved, results_given(resolved.out), shapes, lead)
+            outputs = _outputs(resolved, results_given(resolved.out), shapes, lead)
         found = self._evaluated(kernel, resolved, known, results)
-        chosen = [found[place] for place in wanted]
-        if room is None:
+        chosen = [found[place] for place in places]
+        if outputs is None:
             return answer_of(result_type(tuple(shapes)), chosen)
-        room.fill(chosen)
+        outputs.fill(chosen)
         return resolved.out
 
     def jvp(
@@ -168,22 +168,22 @@ class Products:
         out: tuple[Any, ...] | None,
     ) -> Any:
         """Return results, and tangents that a kernel computes from them; ``out`` has both."""
-        ends, room = (None, None), None
+        ends, outputs = (None, None), None
         if out is not None:
             changes = {tangent(name): shape for name, shape in of.outputs.items()}
             lead = self._lead(kernel.inputs, known)
-            room = _room(resolved, out, {**of.outputs, **changes}, lead)
+            outputs = _outputs(resolved, out, {**of.outputs, **changes}, lead)
             given = () if results is None else results_given(results)
             # The second kernel reads the inputs of the first again.
-            if not room.meets({**known, **dict(zip(of.outputs, given, strict=False))}):
+            if not outputs.meets({**known, **dict(zip(of.outputs, given, strict=False))}):
                 ends = resolved.out
         if results is None:
             plain = replace(resolved, inputs=dict(resolved.inputs), out=ends[0])
             results = self._evaluator.evaluate(plain)
         tangents = self._evaluated(kernel, resolved, known, results, ends[1])
-        if room is None:
+        if outputs is None:
             return _PAIR(results, tangents)
-        room.fill(one_by_one(results, tangents))
+        outputs.fill(one_by_one(results, tangents))
         return resolved.out
 
     def rollout(self, kernel: Kernel, arrays: Mapping[str, Any], backend: str | None) -> Any:
@@ -257,14 +257,14 @@ class Products:
         self, kernel: Kernel, resolved: Resolved, known: dict[str, Any], results: Any
     ) -> dict[str, Any]:
         """Return the inputs of a product's kernel; compute results among them when necessary."""
-        if wanted := [name for name in resolved.kernel.outputs if name in kernel.inputs]:
+        if shared := [name for name in resolved.kernel.outputs if name in kernel.inputs]:
             if results is None:
                 plain = replace(resolved, inputs=dict(resolved.inputs), out=None)
                 results = self._evaluator.evaluate(plain)
             listed = by_name(
                 "results", resolved.kernel.key.function, results, resolved.kernel.outputs
             )
-            known = {**known, **{name: listed[name] for name in wanted}}
+            known = {**known, **{name: listed[name] for name in shared}}
         return {name: known[name] for name in kernel.inputs}
 
     def _lead(self, shapes: Mapping[str, Shape], known: Mapping[str, Any]) -> tuple[int, ...]:
@@ -309,12 +309,12 @@ def _zero(resolved: Resolved, name: str, shape: Shape) -> Any:
     return default(name, shape, adopt(q, resolved.kernel.first))
 
 
-def _room(
+def _outputs(
     resolved: Resolved, out: Sequence[Any], shapes: Mapping[str, Shape], lead: tuple[int, ...]
-) -> Room:
+) -> Outputs:
     """Return the caller's arrays for results of these shapes, validated."""
     first = resolved.kernel.first
-    return Room(out, shapes, lead, resolved.inputs[first], first)
+    return Outputs(out, shapes, lead, resolved.inputs[first], first)
 
 
 def _flat_pair(out: Any) -> tuple[Any, ...] | None:

@@ -203,8 +203,8 @@ class Resolver:
             fused.check_options(options)
             self.check_parameters(options)
         inputs = fused.inputs(arrays, options)
-        room = None if out is None else fused.flat(out)
-        return Resolved(fused.kernel, inputs, backend, room, fused=fused)
+        results = None if out is None else fused.flat(out)
+        return Resolved(fused.kernel, inputs, backend, results, fused=fused)
 
     def choose_fused(self, functions: Sequence[str], given: tuple[str, ...]) -> FusedFunctions:
         """Return the fused functions of a call of ``compute``, and cache them."""
@@ -260,12 +260,12 @@ class Resolver:
         states = shape[0] if len(shape) == 2 else math.prod(shape[:-1])
         rounds = max(states - 1, 0).bit_length()
         device = str(getattr(q, "device", None))
-        wanted = (row.name, method, backend, type(q), device, getattr(q, "dtype", None), rounds)
+        choice = (row.name, method, backend, type(q), device, getattr(q, "dtype", None), rounds)
         try:
-            return self._planned_before[wanted]
+            return self._planned_before[choice]
         except (KeyError, TypeError):  # the first call; or a list instead of a name
             found = self._planned_anew(row, method, q, backend, 1 << rounds)
-            self._planned_before[wanted] = found
+            self._planned_before[choice] = found
             return found
 
     def _chooses_on_host(self) -> bool:

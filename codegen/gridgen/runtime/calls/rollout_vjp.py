@@ -29,7 +29,7 @@ from gridgen.runtime.calls.resolved import Resolved
 from gridgen.runtime.module.description import RobotRecord
 
 
-class Room:
+class Outputs:
     """Output arrays of the caller, validated before the computation.
 
     Args:
@@ -47,8 +47,8 @@ class Room:
         self, out: Sequence[Any], shapes: Mapping[str, Shape], lead: Shape, first: Array, name: str
     ) -> None:
         self._given, self._first, q = out, first, adopt(first, name)
-        wanted = {result: (*lead, *shape) for result, shape in shapes.items()}
-        self._arrays = result_arrays(out[0] if len(out) == len(wanted) == 1 else out, wanted, q)
+        full = {result: (*lead, *shape) for result, shape in shapes.items()}
+        self._arrays = result_arrays(out[0] if len(out) == len(full) == 1 else out, full, q)
 
     def meets(self, read: Mapping[str, Any]) -> bool:
         """Return whether one of the arrays shares memory with the inputs of kernels."""
@@ -57,13 +57,13 @@ class Room:
 
     def fill(self, found: Iterable[Any]) -> None:
         """Copy results into the arrays, except results that are already in them."""
-        for room, result in zip(self._arrays, found, strict=True):
+        for target, result in zip(self._arrays, found, strict=True):
             with caller_streams((self._first, *self._given, result))():
                 numbers = adopt(result, "results")
                 with on_device(numbers):
-                    if not is_same_place(room, numbers):
-                        is_brought = on_gpu(numbers) and not on_gpu(room)
-                        room[...] = numbers.get() if is_brought else numbers
+                    if not is_same_place(target, numbers):
+                        is_brought = on_gpu(numbers) and not on_gpu(target)
+                        target[...] = numbers.get() if is_brought else numbers
 
 
 def one_by_one(*several: Any) -> tuple[Any, ...]:
@@ -143,13 +143,14 @@ class RolloutPullbacks:
     def _path(self, back: Call, name: str, value: Any, moments: int | None) -> Operand:
         """Return an array shaped like a result of the rollout; ``None`` is zero."""
         shape, q = back.kernel.inputs[name], back.q
-        wanted = (*back.lead, *(() if moments is None else (moments,)), *shape)
+        expected = (*back.lead, *(() if moments is None else (moments,)), *shape)
         if value is None:
-            value = namespace(q).broadcast_to(default(name, shape, q), wanted)
+            value = namespace(q).broadcast_to(default(name, shape, q), expected)
         array = adopted(self._description, name, shape, value, q, "q0")
-        if array.shape != wanted:
+        if array.shape != expected:
             raise ShapeError(
-                f"{name} has shape {array.shape}; with these tau and store_every it needs {wanted}"
+                f"{name} has shape {array.shape}; with these tau and store_every it needs "
+                f"{expected}"
             )
         if len(back.lead) > 1 and not are_one(array, len(back.lead)):
             array = namespace(array).array(array, order="C")

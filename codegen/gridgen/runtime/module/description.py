@@ -165,7 +165,7 @@ class ModuleRecord:
     robot: RobotRecord  #: description of the robot.
     arrays: Mapping[str, Any]  #: descriptions of the kernels' arrays, for readers.
     kernels: Kernels  #: the kernels.
-    room: Mapping[str, int]  #: scratch numbers per state of a kernel's loops, by name.
+    scratch: Mapping[str, int]  #: scratch numbers per state of a kernel's loops, by name.
     rows: Mapping[str, Rows]  #: row layout of a kernel that stages rows in shared memory, by name.
     work: Mapping[str, Work]  #: work of a kernel per state, by name.
 
@@ -175,7 +175,7 @@ class ModuleRecord:
             "arrays": self.arrays,
             "kernels": [kernel.as_data() for kernel in self.kernels.by_name.values()],
             "refusals": dict(self.kernels.refusals),
-            "room": self.room,
+            "scratch": self.scratch,
             "rows": {name: asdict(rows) for name, rows in self.rows.items()},
             "work": {name: astuple(work) for name, work in self.work.items()},
         }
@@ -188,7 +188,7 @@ class ModuleRecord:
             RobotRecord.from_data(data),
             data["arrays"],
             Kernels(data["name"], kernels, data["refusals"]),
-            data["room"],
+            data["scratch"],
             {name: Rows.from_data(rows) for name, rows in data["rows"].items()},
             {name: Work(*counts) for name, counts in data["work"].items()},
         )
@@ -212,13 +212,13 @@ class Module(Protocol):
         """Return the work of a kernel per state."""
 
 
-_living: weakref.WeakSet[Any] = weakref.WeakSet()
+_registered: weakref.WeakSet[Any] = weakref.WeakSet()
 _found: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
 
 
 def register(robot: Any) -> None:
     """Register a robot by its handle, as long as it exists."""
-    _living.add(robot)
+    _registered.add(robot)
 
 
 def robot_of(handle: str) -> Any:
@@ -229,7 +229,7 @@ def robot_of(handle: str) -> Any:
     """
     robot = _found.get(handle)
     if robot is None:
-        robot = next((one for one in list(_living) if one.handle == handle), None)
+        robot = next((one for one in list(_registered) if one.handle == handle), None)
         if robot is None:
             raise ModelError(
                 f"no robot {handle} is loaded, which this graph calls: load it with the options "

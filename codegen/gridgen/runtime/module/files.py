@@ -86,7 +86,7 @@ class WholeModule(ABC):
     @cached_property
     def _sources(self) -> Sources:
         record, files = self._record, _flat(self._texts())
-        return Sources(record.robot.ident, files, record.room, record.rows, self._built)
+        return Sources(record.robot.ident, files, record.scratch, record.rows, self._built)
 
 
 class FolderModule(WholeModule):

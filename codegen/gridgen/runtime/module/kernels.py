@@ -67,8 +67,8 @@ class Kernels:
     def _serving(self, key: KernelKey) -> Iterable[Kernel]:
         """Return the kernels that serve a key, the one with the fewest inputs first."""
         if key.parts:  # with any label
-            wanted = replace(key.plain, label="")
-            same = (k for k in self.by_name.values() if replace(k.key.plain, label="") == wanted)
+            plain = replace(key.plain, label="")
+            same = (k for k in self.by_name.values() if replace(k.key.plain, label="") == plain)
             found = [kernel for kernel in same if set(key.inputs) <= set(kernel.key.inputs)]
             return sorted(found, key=lambda kernel: len(kernel.key.inputs))
         # Fused functions may have any name, including the name of another key.
@@ -126,10 +126,10 @@ class Kernels:
         }
         missing = [name for name in key.inputs if name not in there] or key.inputs
         arrays = " and ".join(array for name in missing for array in OPTIONAL_INPUTS[name].arrays)
-        wanted = ",".join(name for name in OPTIONAL_INPUTS if name in {*there, *key.inputs})
+        inputs = ",".join(name for name in OPTIONAL_INPUTS if name in {*there, *key.inputs})
         return (
             f"the module was generated without {arrays}: run grid-gen again with --inputs "
-            f"{wanted}, or use gridgen.load()"
+            f"{inputs}, or use gridgen.load()"
         )
 
 

@@ -24,7 +24,7 @@ def check_batch(batch: object) -> None:
 
 def warm_up(
     evaluator: Evaluator,
-    wanted: Sequence[tuple[Kernel, NDArray[Any]]],
+    launches: Sequence[tuple[Kernel, NDArray[Any]]],
     batch: int,
     backend: str | None,
     progress: Callable[[str], None] | None,
@@ -33,7 +33,7 @@ def warm_up(
 
     Args:
         evaluator: caches the kernels.
-        wanted:    each kernel with an array like the first one of its calls.
+        launches:  each kernel with an array like the first one of its calls.
         batch:     number of states of the calls, 0 if unknown.
         backend:   overrides the robot's backend.
         progress:  called with a text for each kernel; by default the standard error shows them if
@@ -44,7 +44,7 @@ def warm_up(
 
     tasks = {
         f"{kernel.name} ({like.dtype})": partial(_make, evaluator, kernel, like, batch, backend)
-        for kernel, like in wanted
+        for kernel, like in launches
     }
     with announced("compiling", progress=progress, names_steps=True) as shown:
         for _ in side_by_side(tasks, shown):

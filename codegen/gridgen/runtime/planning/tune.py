@@ -48,7 +48,7 @@ _SEED = 0
 # Most distinct states of a batch.
 _DRAWN = 4096
 # Candidates slower than the fastest by this factor are not measured with more states than this.
-_HOPELESS, _FEW = 8.0, 1024
+_TOO_SLOW, _FEW = 8.0, 1024
 
 
 @dataclass(frozen=True)
@@ -166,13 +166,13 @@ class _Pinned(Planner):
 class _Measurement:
     """Measures functions of a module on one device."""
 
-    def __init__(self, module: Module, wanted: TuneSelection) -> None:
+    def __init__(self, module: Module, selection: TuneSelection) -> None:
         self._module = module
-        self._wanted = wanted
-        self.place = _place(wanted.device)
+        self._selection = selection
+        self.place = _place(selection.device)
         self._planner = Planner(module)
         self._clock: Clock = HostClock()
-        if wanted.device == "cuda":
+        if selection.device == "cuda":
             from gridgen.backends.cuda.backend import require_device
 
             self._clock = GpuClock(require_device())
@@ -181,18 +181,18 @@ class _Measurement:
     def keys(self) -> Iterator[KernelKey]:
         """Yield the first kernel of each function that is to be measured, of each integrator."""
         kernels = self._module.kernels
-        for name in self._wanted.functions or MEASURED:
+        for name in self._selection.functions or MEASURED:
             row = FUNCTIONS[name]
             keys = [KernelKey(name, method) for method in row.methods]
             there = [key for key in keys if self._candidates(key, row, 1, "float32")]
-            if self._wanted.functions and not there:
+            if self._selection.functions and not there:
                 kernels.find(keys[0])  # raises the error
-            is_asked = bool(self._wanted.functions) or row.is_default
-            if there and is_asked and self._has_choice(there[0], row):
+            is_requested = bool(self._selection.functions) or row.is_default
+            if there and is_requested and self._has_choice(there[0], row):
                 yield from there[:1] if row.method_word == "method" else there
 
     def _has_choice(self, key: KernelKey, row: Function) -> bool:
-        return bool(self._wanted.functions) or len(self._candidates(key, row, 1, "float32")) > 1
+        return bool(self._selection.functions) or len(self._candidates(key, row, 1, "float32")) > 1
 
     def _candidates(
         self, key: KernelKey, row: Function, batch: int, dtype: Dtype
@@ -200,7 +200,7 @@ class _Measurement:
         return self._planner.candidates(key, row, batch, self.place, dtype)
 
     def times(
-        self, key: KernelKey, dtype: Dtype, batch: int, hopeless: Collection[TimedKernel]
+        self, key: KernelKey, dtype: Dtype, batch: int, too_slow: Collection[TimedKernel]
     ) -> dict[TimedKernel, float]:
         """Return the seconds of each candidate of a function; empty if memory is short."""
         candidates = self._candidates(key, FUNCTIONS[key.function], batch, dtype)
@@ -216,7 +216,7 @@ class _Measurement:
         )
         out = outs if len(outs) > 1 else outs[0]
         named = {timed_kernel(one, self.place, dtype): one for one in candidates}
-        calls = {key: self._call(named[key], inputs, out) for key in named if key not in hopeless}
+        calls = {key: self._call(named[key], inputs, out) for key in named if key not in too_slow}
         return least(self._clock, calls)
 
     def _drawn(self, record: Kernel, dtype: Dtype, batch: int) -> dict[str, Array]:
@@ -239,7 +239,7 @@ class _Measurement:
     def _call(self, candidate: Candidate, inputs: dict[str, Array], out: Any) -> Call:
         """Return a call of one candidate."""
         record = self._module.kernels.by_name[candidate.kernel]
-        function, device = record.key.function, self._wanted.device
+        function, device = record.key.function, self._selection.device
         if candidate.block not in self._pinned:
             evaluator = Evaluator(self._module, device, _Pinned(self._module, candidate.block))
             resolver = Resolver(self._module, evaluator)
@@ -253,7 +253,7 @@ class _Measurement:
         return binder.bind(resolver.resolve_named(function, *inputs.values(), out=out, **chosen))
 
 
-def tune(module: Module, wanted: TuneSelection, progress: Progress | None = None) -> Tuned:
+def tune(module: Module, selection: TuneSelection, progress: Progress | None = None) -> Tuned:
     """Measure the candidates of ``auto``, and cache the times.
 
     Cached times of other functions and types remain valid.
@@ -263,42 +263,42 @@ def tune(module: Module, wanted: TuneSelection, progress: Progress | None = None
         ModelError:   the robot does not support a function.
         GridGenError: the times cannot be cached.
     """
-    measurement = _Measurement(module, wanted)
+    measurement = _Measurement(module, selection)
     times: dict[TimedKernel, dict[int, float]] = {}
     keys = [*measurement.keys()]
-    every_form = [(key, dtype) for key in keys for dtype in wanted.dtypes]
+    every_form = [(key, dtype) for key in keys for dtype in selection.dtypes]
     with announced("measuring", progress=progress, names_steps=True) as shown:
         for number, (key, dtype) in enumerate(every_form, 1):
-            name = f"{key.function} in {dtype} on {wanted.device}"
+            name = f"{key.function} in {dtype} on {selection.device}"
             shown(Step.of("measuring", name, number, len(every_form)))
-            hopeless: set[TimedKernel] = set()
-            for batch in sorted(set(wanted.batches)):
-                found = measurement.times(key, dtype, batch, hopeless)
+            too_slow: set[TimedKernel] = set()
+            for batch in sorted(set(selection.batches)):
+                found = measurement.times(key, dtype, batch, too_slow)
                 for candidate, seconds in found.items():
                     times.setdefault(candidate, {})[batch] = seconds
-                    if batch >= _FEW and seconds > _HOPELESS * min(found.values()):
-                        hopeless.add(candidate)
+                    if batch >= _FEW and seconds > _TOO_SLOW * min(found.values()):
+                        too_slow.add(candidate)
     description, place = module.description, measurement.place
     known = find_profile(description.digest, place)[0]
     every = {**known.times, **times} if known else times
-    profile = Profile(description.name, description.digest, place, wanted.any_method, every)
+    profile = Profile(description.name, description.digest, place, selection.any_method, every)
     if times:
         profile.keep()
-    return Tuned(profile, tuple(_outcomes(module, profile, keys, wanted)))
+    return Tuned(profile, tuple(_outcomes(module, profile, keys, selection)))
 
 
 def _outcomes(
-    module: Module, profile: Profile, keys: Sequence[KernelKey], wanted: TuneSelection
+    module: Module, profile: Profile, keys: Sequence[KernelKey], selection: TuneSelection
 ) -> Iterator[Outcome]:
     """Yield the selection of ``auto`` for each function and batch."""
     after = Planner(module)
     before = Planner(module, use_profiles=False)
     for key in keys:
         row = FUNCTIONS[key.function]
-        for dtype in wanted.dtypes:
-            for batch in sorted(set(wanted.batches)):
+        for dtype in selection.dtypes:
+            for batch in sorted(set(selection.batches)):
                 found = after.plan(key, row, batch, profile.place, dtype).chosen
-                unasked = before.plan(key, row, batch, profile.place, dtype).chosen
-                took = profile.seconds(timed_kernel(unasked, profile.place, dtype), batch)
+                by_default = before.plan(key, row, batch, profile.place, dtype).chosen
+                took = profile.seconds(timed_kernel(by_default, profile.place, dtype), batch)
                 if found.is_measured and found.seconds is not None and took is not None:
                     yield Outcome(key.function, dtype, batch, found, found.seconds, took)

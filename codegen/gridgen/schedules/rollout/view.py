@@ -203,7 +203,7 @@ def rollout_view(
         _call_view(kernel, key, programs[key.name], on_cpu, is_own) for key in kernel.calls
     )
     excess = rest.pop() if excess_of(kernel.key) else None
-    scratch = max((both.cpu if on_cpu else both.gpu).room for both in called)
+    scratch = max((both.cpu if on_cpu else both.gpu).scratch for both in called)
     trail = tree.nq + tree.nv if rest else 0
     return RolloutView(
         name=kernel.name,
@@ -258,7 +258,7 @@ def _call_view(
         others |= {cotangent(name): f"{name}_part" for name in key.wrt}
         others |= {name: f"{name}_seen.x" for name in _seen(kernel)}
         known = others | _OF_STEP
-    scratch = ("scratch",) * bool(program.room)
+    scratch = ("scratch",) * bool(program.scratch)
     return CallView(f"{scope}{key.name}", (*(known[array.name] for array in arrays), *scratch))
 
 

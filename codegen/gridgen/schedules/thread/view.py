@@ -296,7 +296,7 @@ def _function_view(
         stored=0 if split is None else split.stored,
         parked=0 if split is None else split.parked,
         packs=packs,
-        scratch=program.room,
+        scratch=program.scratch,
         memories=tuple(_memory_views(program)),
         traits=(),
         has_rows=staging is not None and staging.numbers > 0,

@@ -103,7 +103,7 @@ class _Reversal:
             )
             self._bars[memory] = bar
             if not memory.is_local:
-                self._tracer.loops.room.append(bar)
+                self._tracer.loops.scratch.append(bar)
                 for leaf in self._leaves(memory):
                     self._tracer.fill(bar, leaf, self._graph.zero)
         return self._bars[memory]
@@ -264,12 +264,12 @@ class _Reversal:
         tape = self._tapes.get(tuple(walks))
         if tape is None:
             count = math.prod(walk.domain for walk in walks)
-            tape = Memory(self._tracer.fresh("turns_kept"), count)
+            tape = Memory(self._tracer.fresh("turns_stored"), count)
             self._tapes[tuple(walks)] = tape
-            self._tracer.loops.room.append(tape)
+            self._tracer.loops.scratch.append(tape)
         if node.index not in self._tape_leaves:
             leaf = self._tape_leaves[node.index] = tape.width
-            with self._tracer.beside(node):
+            with self._tracer.next_to(node):
                 self._tracer.write(tape, index, leaf, node)
         return self._tracer.read(tape, index, self._tape_leaves[node.index])
 

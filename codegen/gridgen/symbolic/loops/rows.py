@@ -79,7 +79,7 @@ class RowScalars(LoopScalars):
         """Return records in memory; see ``Scalars``."""
         table = Table(self, self._key(symbol), Memory(self.fresh(symbol), count), is_dense=True)
         self.tables.append(table)
-        self.loops.room.append(table.memory)
+        self.loops.scratch.append(table.memory)
         return table if fill is None else table.fill(fill)
 
     def grid(self, symbol: str, *shape: int) -> Any:

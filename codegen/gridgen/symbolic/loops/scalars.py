@@ -65,7 +65,7 @@ class LoopScalars(MemoryScalars):
         memory = Memory(self._memory_name(symbol, key), count, is_result=key in self.notes.results)
         table = Table(self, key, memory)
         self.tables.append(table)
-        self.loops.room.append(memory)
+        self.loops.scratch.append(memory)
         return table if fill is None else table.fill(fill)
 
     def pairs(self, symbol: str, count: int) -> Any:
@@ -73,7 +73,7 @@ class LoopScalars(MemoryScalars):
         key = self._key(symbol)
         table = Table(self, key, Memory(self._memory_name(symbol, key), count * count))
         self.tables.append(table)
-        self.loops.room.append(table.memory)
+        self.loops.scratch.append(table.memory)
         return Pairs(table, count)
 
     def matrix(self, symbol: str, *shape: int, zeros: bool = True) -> Any:
@@ -83,7 +83,7 @@ class LoopScalars(MemoryScalars):
         memory = Memory(self._memory_name(symbol, key), math.prod(shape), is_result=is_result)
         matrix = Matrix(self, key, memory, shape)
         self.tables.append(matrix)
-        self.loops.room.append(memory)
+        self.loops.scratch.append(memory)
         if zeros:
             self.fill(matrix.memory, 0, self.graph.zero)
         else:
@@ -105,7 +105,7 @@ class LoopScalars(MemoryScalars):
     def _memory_name(self, symbol: str, key: Key) -> str:
         if key in self.notes.results:
             return self.notes.results[key]
-        return self.fresh(f"{symbol}_kept")
+        return self.fresh(f"{symbol}_stored")
 
     def _ordinal(self, key: Key) -> int:
         self._ordinals[key] = self._ordinals.get(key, 0) + 1
@@ -252,7 +252,7 @@ class LoopScalars(MemoryScalars):
                 self._walks.pop()
 
     @contextmanager
-    def beside(self, node: Expr) -> Iterator[None]:
+    def next_to(self, node: Expr) -> Iterator[None]:
         """Insert new nodes into the block and scope of a node."""
         graph = self.graph
         place = graph.block, graph.scope

@@ -14,11 +14,11 @@ MAX_PLACES = 3
 
 
 @dataclass(frozen=True)
-class Oddity:
+class Diagnostic:
     """Problem at one location of a file, printed as ``subject: problem; advice``.
 
     Attributes:
-        kind:    category; the oddities of a category share a warning.
+        kind:    category; the diagnostics of a category share a warning.
         subject: the element, such as ``joint "elbow"``.
         problem: the problem, with the value.
         advice:  remedy.
@@ -46,11 +46,11 @@ def noted() -> Iterator[list[str]]:
         _noted.reset(token)
 
 
-def warn_of(oddities: Iterable[Oddity], source: str) -> None:
-    """Issue one warning for each kind of oddity in a file, at its first location."""
-    kinds: dict[str, list[Oddity]] = {}
-    for oddity in oddities:
-        kinds.setdefault(oddity.kind, []).append(oddity)
+def warn_of(diagnostics: Iterable[Diagnostic], source: str) -> None:
+    """Issue one warning for each kind of diagnostic in a file, at its first location."""
+    kinds: dict[str, list[Diagnostic]] = {}
+    for diagnostic in diagnostics:
+        kinds.setdefault(diagnostic.kind, []).append(diagnostic)
     for first, *others in kinds.values():
         message = f"{first.subject}: {first.problem}; {first.advice}{_elsewhere(others)}"
         if (messages := _noted.get()) is not None:
@@ -58,7 +58,7 @@ def warn_of(oddities: Iterable[Oddity], source: str) -> None:
         warn(str(UrdfError(message, source, first.line)))
 
 
-def _elsewhere(others: list[Oddity]) -> str:
+def _elsewhere(others: list[Diagnostic]) -> str:
     """Return the number of other locations, and the first few of them."""
     if not others:
         return ""
