@@ -79,12 +79,12 @@ simulation.then(({ x, step, hold, pull, reset }) => {
   event("pointerup", 40, at);
   pull();
   found.free = Math.hypot(...x.f_ext);
-  const slider = document.querySelector("#sliders input");
+  const slider = document.querySelector("#sliders input[type=range]");
   slider.value = 0.5;
   slider.dispatchEvent(new Event("input"));
   hold();
   found.tau = [...x.tau];
-  found.sliders = document.querySelectorAll("#sliders input").length;
+  found.sliders = document.querySelectorAll("#sliders input[type=range]").length;
   done(found);
 }).catch((error) => done({ error: String(error.stack) }));
 </script></body>"""
