@@ -2,7 +2,7 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-# Where `make gpu-test` keeps compiled kernels: that machine may have no home folder to write to.
+# The compiled kernels of `make gpu-test`: that machine may have no home folder to write to.
 GPU_CACHE := $(CURDIR)/build/gpu-cache
 
 # What this machine lacks or has: a compiler wheel where there is no C++ compiler, CuPy where there
@@ -23,12 +23,12 @@ BENCH_READY := .venv/ready-$(call extras,bench)
 LINT_READY := .venv/ready-lint
 DOCS_READY := .venv/ready-docs
 RELEASE_READY := .venv/ready-release
-# One worker for each core; whoever is done takes over what is left to others.
+# One worker for each core. An idle worker takes over tests of others.
 PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 # Python compiles the modules that it imports; pip would compile all.
 INSTALL := $(BIN)/python -m pip install --quiet --no-compile
 
-.PHONY: help demo test test-exhaustive prove gpu-test gpu-bench gpu-first-day bench docs lint format type golden kernels-diff wheel try-wheel check setup clean
+.PHONY: help demo test test-exhaustive prove mutants gpu-test gpu-bench gpu-first-day bench docs lint format type golden kernels-diff wheel try-wheel check setup clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,6 +45,9 @@ test-exhaustive: $(TEST_READY) ## run what `make test` leaves out, or a part of 
 prove: $(PROVE_READY) ## prove for every launch that kernels stay in bounds; find planted faults
 	$(PYTEST) -m "exhaustive or not exhaustive" tests/prove
 
+mutants: $(PROVE_READY) ## plant faults, and run the tests that must find them; a part: SHARE=1/16
+	$(BIN)/python tests/mutants.py --share $(or $(SHARE),1/1) $(if $(OUTPUT),--output $(OUTPUT))
+
 gpu-test: ## test the cuda backend on this machine's GPU, with the packages there are
 	PYTHONPATH=codegen GRIDGEN_CACHE_DIR="$(GPU_CACHE)" GRIDGEN_REQUIRE_GPU=1 \
 	    $(PYTHON) -m pytest -o filterwarnings=default tests/numerics/test_cuda.py \
@@ -54,7 +57,7 @@ gpu-bench: ## measure the cuda backend on this machine's GPU, with the packages 
 	PYTHONPATH=codegen GRIDGEN_CACHE_DIR="$(GPU_CACHE)" \
 	    $(PYTHON) benchmarks/gpu.py --output build/gpu.json $(BENCH)
 
-gpu-first-day: ## what a GPU that is new shows in 20 minutes: kernels, the model's figures, tests
+gpu-first-day: ## measure a new GPU: a dozen kernels, the figures of the cost model, tests
 	PYTHONPATH=codegen GRIDGEN_CACHE_DIR="$(GPU_CACHE)" \
 	    $(PYTHON) benchmarks/first_day.py --output build/first-day.json
 
@@ -99,7 +102,7 @@ check: lint type test ## everything that CI checks
 
 setup: $(TEST_READY) $(LINT_READY) ## set up the virtual environment for all of it
 
-clean: ## remove what make has made, but for generated/
+clean: ## remove what make has made, except generated/
 	rm -rf .venv build dist
 
 .venv/bin/python:

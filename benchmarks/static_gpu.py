@@ -134,11 +134,12 @@ def write_tables(results: Results) -> None:
     """Write what kernels take and the times that are predicted, for the manual."""
     rows = [row for row in results["rows"] if row["schedule"] in COMPARED]
     kernels = [row["kernel"] for row in rows]
+    of_teams = {row["kernel"] for row in rows if row["schedule"] != "thread"}
     headings = ["kernel", "schedule", *(words.replace("\n", " ") for words in CODE.values())]
     taken = [
         [row["kernel"], row["schedule"], *(f"{row[name]:,}" for name in CODE)]
         for row in sorted(rows, key=lambda row: kernels.index(row["kernel"]))
-        if row["robot"] == "humanoid"
+        if row["robot"] == "humanoid" and row["kernel"] in of_teams
     ]
     write_table("warp", [headings, *taken])
     batches = results["batch"]

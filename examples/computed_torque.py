@@ -61,13 +61,13 @@ def run(urdf: Path, seconds: float, payload: float) -> Result:
     params += gridgen.inertia(mass=payload, com=[0.0, 0.0, 0.0], inertia=np.zeros((3, 3)))
 
     q, qd, _ = (x.copy() for x in reference(0.0, known.nv))
-    wanted, tau = np.zeros(known.nv), np.zeros(known.nv)
-    control = known.bind("inverse_dynamics", q, qd, wanted, out=tau)
+    desired, tau = np.zeros(known.nv), np.zeros(known.nv)
+    control = known.bind("inverse_dynamics", q, qd, desired, out=tau)
     errors, latencies = [], []
     for step in range(round(seconds / DT)):
         q_ref, qd_ref, qdd_ref = reference(step * DT, known.nv)
         start = time.perf_counter()
-        wanted[:] = qdd_ref + 2.0 * FREQUENCY * (qd_ref - qd) + FREQUENCY**2 * (q_ref - q)
+        desired[:] = qdd_ref + 2.0 * FREQUENCY * (qd_ref - qd) + FREQUENCY**2 * (q_ref - q)
         control()
         latencies.append(time.perf_counter() - start)
         errors.append(np.abs(q - q_ref).max())

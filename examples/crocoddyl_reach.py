@@ -107,7 +107,7 @@ class Trajectory:
             raise ValueError(f"{robot.name} has quaternions; give its manifold as state=")
         self.robot, self.cost, self.final, self.nodes = robot, cost, final, nodes
         self.state = crocoddyl.StateVector(robot.nq + robot.nv) if state is None else state
-        # Nodes that nobody has asked about yet are at rest.
+        # Nodes without a state are at rest.
         self.x = np.tile(self.state.zero(), (nodes + 1, 1))
         self.tau = np.zeros((nodes, robot.nv))
         self.next = np.zeros((nodes, robot.nq + robot.nv))

@@ -50,8 +50,8 @@ def simulate(robot: gridgen.Robot, arms: dict[str, Array], goal: Array, steps: i
     qd = np.zeros((len(q), robot.nv))
     for _ in range(steps):
         # The controller has the numbers of the file, the arms have their own.
-        wanted = STIFFNESS * (goal - q) - DAMPING * qd
-        tau = robot.inverse_dynamics(q, qd, wanted)
+        desired = STIFFNESS * (goal - q) - DAMPING * qd
+        tau = robot.inverse_dynamics(q, qd, desired)
         qd = qd + STEP * robot.forward_dynamics(q, qd, tau, **arms)
         q = q + STEP * qd
     return q

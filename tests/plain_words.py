@@ -4,7 +4,7 @@
     python tests/plain_words.py codegen/gridgen/robot.py # docstrings and messages of a module too
 
 Prints file, line, rule and text of each finding. The tests check the docstrings and messages of all
-``MODULES``.
+``MODULES``, and their names, and the comments of ``COMMENTED``.
 """
 
 from __future__ import annotations
@@ -27,6 +27,15 @@ MODULES = sorted(
     path
     for folder in ("codegen/gridgen", "docs", "examples")
     for path in (ROOT / folder).rglob("*.py")
+)
+#: Files whose comments the tests check, for words alone.
+COMMENTED = sorted(
+    [
+        *MODULES,
+        *(ROOT / name for name in ("Makefile", "pyproject.toml", ".mkdocs.yml", ".ci/run")),
+        *(path for path in (ROOT / "templates").rglob("*") if path.is_file()),
+        *(ROOT / "examples").rglob("*.cpp"),
+    ]
 )
 
 #: Parts of a page that are written by a command.
@@ -68,6 +77,11 @@ BANNED = {
     r"nobody|somebody": "name the actor",
     r"goes about|gets at": "use one verb",
 }
+#: Parts of names that have other words in the field.
+NAMES = "wanted asked unasked told tells hopeless oddity oddities kept keeps beside whatever nobody"
+_PARTS = "|".join(NAMES.split())
+_TITLES = "|".join(NAMES.title().split())
+NAMES_PATTERN = re.compile(rf"\w*((?<![A-Za-z])(?:{_PARTS})|(?:{_TITLES}))(?![a-z])\w*")
 BANNED_PATTERN = re.compile(rf"\b(?:{'|'.join(f'({one})' for one in BANNED)})\b", re.IGNORECASE)
 #: Clauses as subjects, such as "What is missing is compiled": begin with the actor.
 CLAUSE = re.compile(r"^(?:What|Who) (?!.*\?$)")
@@ -173,6 +187,31 @@ def check_module(path: Path) -> Iterator[Finding]:
         items = re.sub(r"^( +)([*\w, ]+): ", r"\1* `\2` ", text, flags=re.MULTILINE)  # of Args
         items = re.sub(r"^(\w+:)$", r"# \1", items.replace("``", "`"), flags=re.MULTILINE)
         yield from _check(path, blocks_at(items, line))
+
+
+def check_comments(path: Path) -> Iterator[Finding]:
+    """Yield the words of comments that the project does not say."""
+    for line, text in comments(path):
+        text = re.sub(r"`[^`]*`", "", text)
+        for pattern in (BANNED_PATTERN, BRITISH):
+            for match in pattern.finditer(text):
+                yield Finding(path, line, f'"{match[0]}"', text.strip())
+
+
+def comments(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the comments of a file: of C++ and templates, or those with a number sign."""
+    text = path.read_text(encoding="utf-8")
+    is_c = path.suffix in {".jinja", ".h", ".hpp", ".cpp", ".cuh", ".cu"}
+    pattern = r"\{#.*?#\}|(?<![:\"])//[^\n]*" if is_c else r"(?:^|(?<=\s))#[#:]?\s[^\n]*"
+    for match in re.finditer(pattern, text, re.DOTALL | re.MULTILINE):
+        yield text.count("\n", 0, match.start()) + 1, match[0]
+
+
+def check_names(path: Path) -> Iterator[Finding]:
+    """Yield the names in a module whose words the field does not have."""
+    text = path.read_text(encoding="utf-8")
+    for match in NAMES_PATTERN.finditer(text):
+        yield Finding(path, text.count("\n", 0, match.start()) + 1, f'"{match[1]}"', match[0])
 
 
 def blocks_at(text: str, line: int) -> Iterator[tuple[int, str]]:

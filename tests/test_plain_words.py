@@ -8,12 +8,15 @@ from pathlib import Path
 import pytest
 
 from plain_words import (
+    COMMENTED,
     DERIVED,
     MODULES,
     PAGES,
     ROOT,
     blocks,
+    check_comments,
     check_module,
+    check_names,
     check_page,
     judge,
     sentences,
@@ -28,6 +31,28 @@ def test_a_page_uses_plain_words(path: Path) -> None:
 
 def test_modules_use_plain_words() -> None:
     assert not [str(finding) for path in MODULES for finding in check_module(path)]
+
+
+def test_comments_use_plain_words() -> None:
+    assert not [str(finding) for path in COMMENTED for finding in check_comments(path)]
+
+
+def test_names_use_plain_words() -> None:
+    assert not [str(finding) for path in MODULES for finding in check_names(path)]
+
+
+def test_comments_and_names_are_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("plain_words.ROOT", tmp_path)
+    for name, text in {
+        "a.cuh": "int a; // what it tells\n",
+        "Makefile": "all: ## whatever\n",
+        "a.py": "class AskedFor: pass  # whoever\n",
+        "a.jinja": "{# of which #}\n",
+    }.items():
+        (tmp_path / name).write_text(text)
+        assert len([*check_comments(tmp_path / name)]) == 1, name
+    (finding,) = check_names(tmp_path / "a.py")
+    assert str(finding) == 'a.py:1: "Asked": AskedFor'
 
 
 def test_a_module_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

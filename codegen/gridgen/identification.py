@@ -130,8 +130,8 @@ def base_parameters(
     W = _stacked(robot, gravity, np.random.default_rng(seed))
     lengths = np.linalg.norm(W, axis=0)
     columns = _independent(W, lengths, tolerance)
-    kept = W[:, columns]
-    combinations: Array = np.linalg.lstsq(kept, W, rcond=None)[0].astype(np.float64)
+    retained = W[:, columns]
+    combinations: Array = np.linalg.lstsq(retained, W, rcond=None)[0].astype(np.float64)
     # Rounding errors of zeros, measured by their effect.
     share = np.abs(combinations) * lengths[columns][:, None]
     combinations[share <= tolerance * np.maximum(lengths, tolerance * lengths.max())] = 0.0

@@ -187,7 +187,7 @@ class TracedModule:
             # lock without the thread that holds it: each process has its own lock.
             with _tracing.setdefault(os.getpid(), threading.Lock()):
                 if kernel.name not in self._sources:
-                    self._sources[kernel.name] = self._kept(kernel)
+                    self._sources[kernel.name] = self._stored_sources(kernel)
         return self._sources[kernel.name]
 
     def work(self, kernel: Kernel) -> Work:
@@ -216,7 +216,7 @@ class TracedModule:
 
         return plan_programs(self.tree, self.kernels.by_name[name].key, *self._limits)
 
-    def _kept(self, kernel: Kernel) -> Sources:
+    def _stored_sources(self, kernel: Kernel) -> Sources:
         """Return the text of a kernel from the source cache, or trace it."""
         return cached_sources(
             partial(self._traced, kernel),

@@ -1,4 +1,4 @@
-// Computed torque at 1 kHz: an arm follows a motion, and the loop tells how late it was.
+// Computed torque at 1 kHz: an arm follows a motion, and the loop prints how late it was.
 //
 //     grid-gen robots/arm7.urdf --functions inverse_dynamics,step
 //     cmake -S examples/control_loop -B build/control_loop && cmake --build build/control_loop
@@ -8,7 +8,7 @@
 // (feedforward by inverse dynamics, feedback of position and velocity within it) and clipped to the
 // arm's limits. The arm is simulated here by the library's own step. Printed are percentiles of how long
 // the law took to compute, of how late the cycle began, and how far the arm was from the motion.
-// Nothing in the loop takes memory or waits for a lock. Where the system allows it, the loop runs under a
+// The loop allocates no memory and waits for no lock. Where the system allows it, the loop runs under a
 // real-time scheduler with its memory locked: `sudo`, or `ulimit -r 80 -l unlimited`.
 #include <sys/mman.h>
 
@@ -38,7 +38,7 @@ struct Motion {
 };
 
 // Each joint swings by itself, out of phase with the others.
-Motion wanted(double t)
+Motion desired(double t)
 {
     Motion motion;
     for (int j = 0; j < arm7::nv; ++j) {
@@ -106,21 +106,21 @@ int main(int count, char** words)
     std::printf("%ld cycles of %.0f us, %s\n", cycles, 1e6 * period,
                 is_real_time() ? "under a real-time scheduler" : "without a real-time scheduler");
 
-    Joints q = wanted(0).q, qd = wanted(0).qd;
+    Joints q = desired(0).q, qd = desired(0).qd;
     double worst = 0;
     const double start = now() + period;
     for (long cycle = 0; cycle < cycles; ++cycle) {
         const double t = double(cycle) * period;
         sleep_until(start + t);
         const double begin = now();
-        const Motion to = wanted(t);
+        const Motion to = desired(t);
         const Joints tau = torques(to, q, qd);
         const double end = now();
 
         Joints q_next, qd_next;
         arm7::step_semi_implicit(q.data(), qd.data(), tau.data(), period, q_next.data(), qd_next.data());
         q = q_next, qd = qd_next;
-        const Motion reached = wanted(t + period);
+        const Motion reached = desired(t + period);
         for (int j = 0; j < arm7::nv; ++j) worst = std::max(worst, std::abs(reached.q[j] - q[j]));
         computing[std::size_t(cycle)] = end - begin;
         late[std::size_t(cycle)] = begin - (start + t);

@@ -233,18 +233,26 @@ const view = (() => {
     let to = Math.min(upper ?? Math.max(0, lower ?? 0) + usual, most);
     if (!(from < to)) [from, to] = [-usual, usual];
     const row = document.createElement("label"), input = document.createElement("input");
-    const value = document.createElement("output");
+    const value = document.createElement("input");
+    Object.assign(value, { type: "number", step: turns ? 0.1 : 0.01, ariaLabel: `${name} [${turns ? "rad" : "m"}]` });
+    value.addEventListener("input", () => {
+      if (Number.isNaN(value.valueAsNumber)) return;
+      input.value = value.valueAsNumber;
+      move(value);
+      mark(frames.length + index);
+    });
     Object.assign(input, { type: "range", step: "any", min: from, max: to, value: scene.start?.[bodies[index].q] ?? 0 });
-    row.append(Object.assign(document.createElement("span"), { textContent: name }), value, input);
+    const unit = Object.assign(document.createElement("span"), { className: "quiet", textContent: turns ? "rad" : "m" });
+    row.append(Object.assign(document.createElement("span"), { textContent: name }), value, unit, input);
     rows.append(row);
     row.addEventListener("pointerenter", () => mark(frames.length + index));
     row.addEventListener("pointerleave", () => mark());
     input.addEventListener("input", () => { move(); mark(frames.length + index); });
-    sliders.push({ row, index, input, value, unit: turns ? "rad" : "m" });
+    sliders.push({ row, index, input, value });
   }
-  function move() {
-    const values = sliders.map(({ input, value, unit }) => {
-      value.textContent = `${input.valueAsNumber.toFixed(2)} ${unit}`;
+  function move(edited) {
+    const values = sliders.map(({ input, value }) => {
+      if (value !== edited) value.value = input.valueAsNumber.toFixed(3);
       return input.valueAsNumber;
     });
     bodies.forEach((body, k) => {
@@ -273,6 +281,13 @@ const view = (() => {
     move();
     fit();
     draw();
+  });
+  const copy = document.getElementById("copy");
+  copy?.addEventListener("click", () => {
+    const text = `[${q.map((v) => Number(v.toPrecision(9))).join(", ")}]`;
+    const done = () => { copy.textContent = "Copied"; };
+    if (navigator.clipboard) navigator.clipboard.writeText(text).then(done, () => prompt("q", text));
+    else prompt("q", text);
   });
   for (const name of ["inertia", "collision", "skeleton"]) {
     const box = document.getElementById(name);

@@ -21,7 +21,8 @@ const simulation = (async () => {
     x[name].set(values);
     end += size(values);
   });
-  const base = view.scene.bodies.findIndex((body) => body.quaternion !== null);
+  // The first free joint: three positions before its quaternion.
+  const base = view.scene.bodies.findIndex((body) => body.quaternion === 3);
   if (falls) x.q[view.scene.bodies[base].q + 2] -= view.lowest() - 0.005;
   const start = { q: x.q.slice(), qd: x.qd.slice() };
   // Advance the state by one step.

@@ -146,7 +146,7 @@ int columns(const Matrix (&in)[In], const Matrix (&out)[Out], const Matrix (&blo
 
 #define GRIDGEN_CASADI_EXPORT extern "C" __attribute__((visibility("default")))
 
-// The symbols that CasADi loads.
+// The symbols for CasADi.
 #define GRIDGEN_CASADI(NAME, FUNCTION)                                                            \
     GRIDGEN_CASADI_EXPORT int NAME(const double** arg, double** res, long long*, double* w, int) { \
         return FUNCTION.evaluate(arg, res, w);                                                    \

@@ -569,7 +569,7 @@ GRIDGEN_LARGE void nearest_obstacle(const Numbers<T, size>& numbers, const Radii
     ((record = found.record[j++]), ...);
 }
 
-// The terms of a soft minimum of distances, -t log sum exp(-d / t): those that count beside the term
+// The terms of a soft minimum of distances, -t log sum exp(-d / t): those that count next to the term
 // of the smallest distance. With slopes, their derivatives by the centers too.
 template <class T, class S, int size> struct Soft {
     const S& spheres;

@@ -425,7 +425,7 @@ template <class T> GRIDGEN_DEVICE T reciprocal(T x) {
 // x = n pi/2 + r, with |r| <= pi/4 and a little for the rounding of n. pi/2 is the sum of three
 // numbers, positive because n = 0 must leave x = -0 as it is; the last still counts where x is as
 // near to a multiple of pi/2 as numbers of its type come. The polynomials in u = r^2 are minimax on
-// that interval (Remez), the coefficients rounded in turn from the constant up and the others
+// that interval (Remez), the coefficients rounded one by one from the constant up and the others
 // fitted anew: sine is (sin r / r - 1) / u with a relative error of sin r of 2^-27.9 and 2^-57.8
 // (float and double), cosine is (cos r - 1) / u with 2^-32.9 and 2^-63.9 of cos r.
 template <class S> struct Trigonometry;

@@ -118,7 +118,7 @@ template <class T> struct Column {
     }
 };
 
-// A column of matrices side by side, which have so many columns each.
+// A column of matrices side by side, of the given widths.
 template <int width, int... widths, class T, class... More>
 __device__ __forceinline__ Column<T> column(int index, View<T> first, More... more) {
     if constexpr (sizeof...(More) > 0) {

@@ -327,7 +327,7 @@ void evaluate_cost(Step& s, const Called& costs, int64 t, int64 b, int64 lanes) 
 // For each of ``batch`` trajectories with T steps, at each time: ``steps`` computes A (N, N) and
 // B (N, U), ``costs`` a cost, its derivatives by the state (N), and by the controls (U), the diagonal of
 // its Hessian by these (U), and its Hessian by the state, a diagonal (N) and the first rows and
-// columns (P, P). efforts (T, U): controls; limits (U): of these; near: regularization of the states.
+// columns (P, P). `efforts` (T, U): controls; limits (U): of these; near: regularization of the states.
 // Results, for each trajectory in the row that ``rows`` names: k (T, U), K (T, U, N), the change is
 // k - K x, and ``expected``: the linear and the quadratic part of the change of the cost, NaN where Quu
 // is not positive definite.

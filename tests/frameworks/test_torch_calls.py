@@ -266,7 +266,7 @@ def test_results_that_are_kept_are_read() -> None:
         kernel = resolved.kernel
         product = kernel.key.product("vjp", operator.row.differentiable)
         inputs = robot._module.kernels.find(product).inputs
-        assert operator.keeps_results == any(result in inputs for result in kernel.outputs)
+        assert operator.saves_results == any(result in inputs for result in kernel.outputs)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

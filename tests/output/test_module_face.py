@@ -55,7 +55,7 @@ FORM = ("1", "d3f7cd76f212e205")
 NO_INERTIA = '<inertia ixx="0" iyy="0" izz="0" ixy="0" ixz="0" iyz="0"/>'
 #: Of a robot alone: they explain, measure and export, and return no results.
 EXPLAINS = {"plan", "tune", "parameters", "check_parameters", "casadi", "sympy"}
-EXPLAINS |= {"report", "plot_tree", "plot_sparsity"}
+EXPLAINS |= {"animate", "report", "plot_tree", "plot_sparsity"}
 
 
 def face_of(folder, **options):

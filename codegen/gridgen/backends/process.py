@@ -146,7 +146,7 @@ def side_by_side(
         try:
             for count, (name, future) in enumerate(futures.items(), 1):
                 progress(Step.of("compiling", name, count, len(tasks)))
-                # In turns: a signal just before a wait is handled only after it.
+                # With pauses: a signal just before a wait is handled only after it.
                 while not wait((future,), timeout=_INTERVAL).done:
                     pass
                 yield future.result()

@@ -200,6 +200,8 @@ def _run(arguments: argparse.Namespace) -> int:
             folders[module.folder.with_name(arguments.ros2)] = package
         if page:
             folders[Path(arguments.wasm)] = page
+        if module.folder.resolve() in map(Path.resolve, folders):
+            raise OptionError(f"--wasm {arguments.wasm} is the module's folder; choose another")
         _write_folders(module, folders, force)
         module.write(compiled, force=force)
         write_wheels(wheels, force)

@@ -42,8 +42,6 @@ from gridgen.symbolic.spatial import dot, matmul, transpose
 DAMPING = 0.03
 #: A start is abandoned when the cost falls by less than this factor in two iterations.
 STALLED = 0.7
-#: Cost before the first iteration.
-NO_COST = 1e30
 #: Length of the last step towards a rest posture [rad or m].
 SETTLED = 1e-2
 #: Repetitions of a projection's step, without the joints that it would move beyond their limits.

@@ -132,7 +132,7 @@ class Request:
 
     def __post_init__(self) -> None:
         """Convert ``active``, which may have booleans or integers; replace missing torques."""
-        if not self.options:
+        if not self.options and self.function not in TORQUES_OPTIONAL:
             return
         if self.options.get("active") is not None:
             self.options = _in_numbers(self.options, self.arrays[0])

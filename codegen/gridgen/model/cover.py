@@ -154,10 +154,10 @@ def cover(
 def _needed(chosen: list[tuple[Any, Sphere]]) -> list[tuple[Any, Sphere]]:
     """Return the spheres without those that later ones made redundant."""
     times = np.sum([covers for covers, _ in chosen], axis=0)
-    kept = []
+    selected = []
     for covers, sphere in chosen:
         if (times[covers] > 1).all():
             times = times - covers
         else:
-            kept.append((covers, sphere))
-    return kept
+            selected.append((covers, sphere))
+    return selected

@@ -13,11 +13,13 @@ from gridgen.schedules.team.plan import ScanPlan
 #: Most bodies for which rounds are drawn.
 MAX_DRAWN = 128
 #: Heights of a line of the tree, a round and a level; distance between two bodies of a round.
-_LINE, _ROUND, _LEVEL, _BODY = 20, 44, 8, 14
+_LINE, _ROUND, _LEVEL, _BODY = 20, 44, 14, 14
 #: Left edge of the rounds, right of their names; width of the longest bar of the levels.
 _LEFT, _WIDEST = 60, 560
 #: Left, bottom, width and height of the plot of speeds.
 _FIELD = (60.0, 280.0, 440.0, 260.0)
+#: Least distance of the names of curves.
+_APART = 14.0
 
 
 @dataclass(frozen=True)
@@ -125,7 +127,7 @@ def levels(robot: KinematicTree) -> Picture:
         width = _WIDEST * count / max(counts)
         bars.append(Bar("0", str(_LEVEL * number), f"{width:.1f}", str(_LEVEL - 2)))
         if len(counts) <= MAX_DRAWN // 2:
-            labels.append(Label(f"{width + 6:.1f}", str(_LEVEL * number + 7), str(count)))
+            labels.append(Label(f"{width + 6:.1f}", str(_LEVEL * number + 10), str(count)))
     return Picture("640", str(_LEVEL * len(counts) + 4), labels, bars=bars)
 
 
@@ -143,6 +145,12 @@ def speed(speeds: Sequence[Speed]) -> Picture | None:
     labels = [Label("8", f"{bottom + 4 - height * share:.1f}", label) for share, label in ticks]
     for batch, (x, _) in zip(BATCHES, curves[0], strict=True):
         labels.append(Label(f"{left - 8 + width * x:.1f}", f"{bottom + 20:g}", f"{batch:,}"))
+    ends = [height * (1.0 - curve[-1][1]) for curve in curves]
+    below = -_APART
+    for index in sorted(range(len(ends)), key=ends.__getitem__):  # names at the lines, apart
+        below = max(ends[index], below + _APART)
+        y = bottom - height + 4 + below
+        labels.append(Label(f"{left + width + 6:g}", f"{y:.1f}", speeds[index].function))
     labels.append(Label(f"{left + width / 2 - 40:g}", f"{bottom + 42:g}", "", "states per call"))
     labels.append(Label("8", "12", "", "states per second"))
-    return Picture("560", "330", labels, rules=rules, curves=lines)
+    return Picture("690", "330", labels, rules=rules, curves=lines)

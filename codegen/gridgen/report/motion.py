@@ -32,8 +32,8 @@ def motion_of(
     q = _configurations(tree, robot, paths)
     states = q.shape[1]
     every = max(1, math.floor(1.0 / (_PER_SECOND * step)))
-    kept = [*range(0, states - 1, every), states - 1]
-    q = q[:, kept]
+    selected = [*range(0, states - 1, every), states - 1]
+    q = q[:, selected]
     if q.size > _NUMBERS:
         raise OptionError(
             f"paths has {q.size:,} numbers for an animation, at most {_NUMBERS:,}: give fewer "
@@ -45,7 +45,7 @@ def motion_of(
         for k in range(len(q))
     ]
     return {
-        "times": [round(step * k, 6) for k in kept],
+        "times": [round(step * k, 6) for k in selected],
         "paths": q.round(5).tolist(),
         "places": places,
     }

@@ -253,10 +253,10 @@ def _accuracy(facts: Facts) -> Table:
 
 
 def _speeds(facts: Facts) -> Table:
-    headings = ("states per second, float32", *(f"{batch:,}" for batch in BATCHES))
+    headings = ("states per call, float32", *(f"{batch:,}" for batch in BATCHES))
     rows = []
     for number, speed in enumerate(facts.speeds):
-        rates = (f"{batch / speed.seconds[batch]:.3g}" for batch in BATCHES)
+        rates = (pictures.rate(batch / speed.seconds[batch]) for batch in BATCHES)
         rows.append([Cell(speed.function, f"name c{number}"), *_cells(rates)])
     return Table(headings, rows)
 

@@ -226,6 +226,14 @@ def rounds(plan: ScanPlan) -> list[list[tuple[int, int]]]:
 Points = list[tuple[float, float]]
 
 
+def rate(number: float) -> str:
+    """Return a number of states per second as text: ``64 M/s``."""
+    for size, unit in ((1e9, " G/s"), (1e6, " M/s"), (1e3, " k/s")):
+        if number >= 0.9995 * size:
+            return f"{float(f'{number / size:.3g}'):g}{unit}"
+    return f"{float(f'{number:.3g}'):g}/s"
+
+
 def curves(speeds: Sequence[Speed]) -> tuple[list[Points], list[tuple[float, str]]]:
     """Return curves of states per second over the number of states, and the vertical axis.
 
@@ -239,12 +247,12 @@ def curves(speeds: Sequence[Speed]) -> tuple[list[Points], list[tuple[float, str
     across = [math.log2(batch) / math.log2(BATCHES[-1]) for batch in BATCHES]
     drawn = [
         [
-            (x, (math.log10(rate) - low) / (high - low))
-            for x, rate in zip(across, those, strict=True)
+            (x, (math.log10(number) - low) / (high - low))
+            for x, number in zip(across, those, strict=True)
         ]
         for those in rates
     ]
-    return drawn, [((k - low) / (high - low), f"1e{k}") for k in range(low, high + 1)]
+    return drawn, [((k - low) / (high - low), rate(10.0**k)) for k in range(low, high + 1)]
 
 
 def _axes(axes: Any, **options: Any) -> Any:

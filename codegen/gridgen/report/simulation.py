@@ -56,13 +56,14 @@ def simulation(tree: KinematicTree, module: Module) -> tuple[str, bytes]:
         for name, shape in (*kernel.inputs.items(), *kernel.outputs.items())
     }
     has_floor = bool(tree.contact_model.contacts)
+    is_free = any(body.joint_type.quaternion == 3 for body in tree.bodies)
     data = {
         "arrays": [{"name": name, "values": x.ravel().tolist()} for name, x in given.items()],
         "dt": _DT,
         "springs": _springs(tree, q),
         "push": _PUSH * 9.81 * tree.total_mass,
         "floor": 0.0 if has_floor else None,
-        "falls": has_floor and tree.floating_base and not is_posed,
+        "falls": has_floor and is_free and not is_posed,
         "code": base64.b64encode(code).decode(),
     }
     view = {

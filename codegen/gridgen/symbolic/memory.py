@@ -39,8 +39,8 @@ class Memory:
 
     def keep_only(self, leaves: set[int]) -> None:
         """Remove all other entries."""
-        kept = [leaf for leaf in self._slots if leaf in leaves]
-        self._slots = {leaf: slot for slot, leaf in enumerate(kept)}
+        retained = [leaf for leaf in self._slots if leaf in leaves]
+        self._slots = {leaf: slot for slot, leaf in enumerate(retained)}
 
     @property
     def width(self) -> int:

@@ -258,6 +258,7 @@ def test_calls_derivatives_and_rollouts() -> None:
     near = robot.sensors(*single, ctrl=np.float32(x["ctrl"]))
     assert_allclose(near, found, rtol=1e-3, atol=1e-3)
     zeros = np.zeros_like(x["tau"])
+    assert np.array_equal(robot.sensors(x["q"], x["qd"]), robot.sensors(x["q"], x["qd"], zeros))
     assert np.array_equal(
         robot.sensors(x["q"], x["qd"], **given), robot.sensors(x["q"], x["qd"], zeros, **given)
     )

@@ -38,7 +38,8 @@ def test_a_page_has_all_that_was_asked_for(tmp_path: Path) -> None:
     robot = load(OWN / "two_link.urdf")
     report = robot.report(archs=["sm_90"])
     headings = re.findall("<h2>(.*?)</h2>", report.html)
-    assert headings == [*SECTIONS, "Predicted GPU time", "Accuracy", "Speed on this machine"]
+    assert headings == ["Speed on this machine", *SECTIONS, "Predicted GPU time", "Accuracy"]
+    assert re.search(r"<td[^>]*>\d[\d.]* [kMG]/s</td>", report.html)
     for name in (*robot.joint_names, *robot.body_names):
         assert name in report.html
     assert len(re.findall('class="good"', report.html)) == 2 * 11
@@ -158,7 +159,7 @@ const found = {
 const before = image();
 document.getElementById("collision").click();
 found.hides = image() !== before;
-const sliders = [...document.querySelectorAll("#sliders input")];
+const sliders = [...document.querySelectorAll("#sliders input[type=range]")];
 sliders.forEach((slider, k) => {
   slider.value = Number(slider.min) + (0.2 + 0.6 * k / sliders.length) * (slider.max - slider.min);
   slider.dispatchEvent(new Event("input"));

@@ -79,12 +79,12 @@ simulation.then(({ x, step, hold, pull, reset }) => {
   event("pointerup", 40, at);
   pull();
   found.free = Math.hypot(...x.f_ext);
-  const slider = document.querySelector("#sliders input");
+  const slider = document.querySelector("#sliders input[type=range]");
   slider.value = 0.5;
   slider.dispatchEvent(new Event("input"));
   hold();
   found.tau = [...x.tau];
-  found.sliders = document.querySelectorAll("#sliders input").length;
+  found.sliders = document.querySelectorAll("#sliders input[type=range]").length;
   done(found);
 }).catch((error) => done({ error: String(error.stack) }));
 </script></body>"""
@@ -116,7 +116,8 @@ def test_the_data_of_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert arrays["q"] == list(tree.keyframes["home"]["q"])
     assert not data["falls"]
     bare = read_tree(HOPPER.replace("KEYFRAMES", ""), OPTIONS)
-    assert not simulated._start(bare)[1]
+    html, _ = simulated.simulation(bare, TracedModule(bare))
+    assert data_of(html)["falls"]
     other = replace(bare, options=replace(bare.options, convention="mujoco"))
     with pytest.raises(ModelError, match="--convention"):
         simulated.simulation(other, TracedModule(other))
@@ -138,6 +139,9 @@ def test_a_browser_has_the_numbers_of_the_cpu(tmp_path: Path) -> None:
     words += ["--output", str(tmp_path / "modules"), "--wasm", str(pages)]
     assert main([str(robot), *words]) == 0
     assert main([str(robot), *words]) == 0  # it replaces its own files
+    assert main([str(robot), *words[:-1], str(tmp_path / "modules" / "hopper")]) == 2
+    (pages / "own.txt").write_text("own")
+    assert main([str(robot), *words]) == 2
     html = (pages / "hopper.html").read_text(encoding="utf-8")
     assert len(html) < 1_000_000
     tree = read_tree(robot, OPTIONS)

@@ -346,7 +346,7 @@ def test_a_known_entry_takes_no_room() -> None:
         return total.value
 
     found = check(robot(CHAIN), weighed)
-    assert found.room == {"kept_kept": 1}  # the product
+    assert found.room == {"kept_stored": 1}  # the product
     assert "R(5)" in found.text
 
 
@@ -365,7 +365,7 @@ def test_a_record_is_given_back_as_it_was_kept() -> None:
             results[index] = first - second if kind == "revolute" else second
         return results
 
-    assert check(robot(CHAIN, "rprr"), posed).room == {"pose_kept": 2}
+    assert check(robot(CHAIN, "rprr"), posed).room == {"pose_stored": 2}
 
 
 def test_an_entry_is_kept_once_something_else_comes_to_it() -> None:
@@ -380,8 +380,8 @@ def test_an_entry_is_kept_once_something_else_comes_to_it() -> None:
         return total.value
 
     found = check(robot(CHAIN), replaced)
-    assert found.room == {"kept_kept": 1}
-    assert "kept_kept[i] = gridgen::broadcast<T>(R(3))" in found.text
+    assert found.room == {"kept_stored": 1}
+    assert "kept_stored[i] = gridgen::broadcast<T>(R(3))" in found.text
 
 
 def test_an_entry_that_two_known_numbers_come_to_is_kept() -> None:
@@ -395,7 +395,7 @@ def test_an_entry_that_two_known_numbers_come_to_is_kept() -> None:
             total.value = total.value * kept[index]
         return total.value
 
-    assert check(robot(CHAIN), replaced).room == {"kept_kept": 1}
+    assert check(robot(CHAIN), replaced).room == {"kept_stored": 1}
 
 
 def test_what_is_known_of_a_parent_is_known() -> None:
@@ -423,7 +423,7 @@ def test_entries_of_some_bodies_may_be_read_by_number() -> None:
         kept[1] = (q[3], scalars.constant(7.0))
         return [entry for record in kept[1:3] for entry in record]
 
-    assert check(robot(CHAIN), read).room == {"kept_kept": 2}
+    assert check(robot(CHAIN), read).room == {"kept_stored": 2}
 
 
 def test_reading_before_anything_is_kept_is_an_error_of_ours() -> None:
@@ -435,7 +435,7 @@ def test_reading_before_anything_is_kept_is_an_error_of_ours() -> None:
             kept[index] = q[index]
         return results
 
-    with pytest.raises(InternalError, match="kept_kept is read before it is written"):
+    with pytest.raises(InternalError, match="kept_stored is read before it is written"):
         traced(robot(CHAIN), early, 4, 4)
 
 
@@ -455,7 +455,7 @@ def test_what_no_result_needs_is_not_computed() -> None:
         return total.value
 
     found = check(robot(CHAIN), idle)
-    assert found.room == {"kept_kept": 1}
+    assert found.room == {"kept_stored": 1}
     assert len(found.loops) == 2  # that which goes inwards does nothing
     assert found.program.operations == 2
 
@@ -482,7 +482,7 @@ def test_what_is_carried_is_in_variables() -> None:
 
     found = check(robot(CHAIN), summed)
     assert found.room == {}
-    assert "T total_kept_0, total_kept_1;" in found.text
+    assert "T total_stored_0, total_stored_1;" in found.text
     assert not re.search(r"\btotal_kept_2\b", found.text)  # it is two all the time
 
 
@@ -649,7 +649,7 @@ def test_pairs_have_a_place_each() -> None:
         return results
 
     found = check(robot(BRANCHES), products)
-    assert (found.room, found.program.scratch) == ({"pair_kept": 2}, 2 * 7 * 7)
+    assert (found.room, found.program.scratch) == ({"pair_stored": 2}, 2 * 7 * 7)
 
 
 @pytest.mark.parametrize("kinds", ["rrrr", "prpr"])
@@ -771,7 +771,7 @@ def test_two_tables_of_one_name_are_two() -> None:
             total.value = total.value + first[index] * second[index]
         return total.value
 
-    assert check(robot(CHAIN), two).room == {"kept_kept": 1, "kept_kept_2": 1}
+    assert check(robot(CHAIN), two).room == {"kept_stored": 1, "kept_stored_2": 1}
 
 
 def test_an_algorithm_that_has_settled_late_enough_is_taken(monkeypatch):

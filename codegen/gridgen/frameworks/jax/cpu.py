@@ -123,14 +123,14 @@ def _known_number(operation: Operation, dtype: Dtype) -> int:
     )
     numbers, turns = _words(map(math.prod, shapes)), _words((*quaternions, -1))
     kernel.numbers, kernel.quaternions = map(ctypes.addressof, (numbers, turns))
-    kept: list[Any] = [code, kernel, numbers, turns]
+    stored: list[Any] = [code, kernel, numbers, turns]
     if is_checked:
         own = np.ascontiguousarray(parameters.own["params"])
         names = [name.encode("ascii", "backslashreplace") for name in parameters.names]
         links = (ctypes.c_char_p * len(names))(*names)
         kernel.rows, kernel.own_rows, kernel.links = len(own), own.ctypes.data, _address(links)
-        kept += own, links
-    _KEPT[number] = tuple(kept)
+        stored += own, links
+    _KEPT[number] = tuple(stored)
     _handler().gridgen_add(ctypes.byref(kernel))
     return number
 

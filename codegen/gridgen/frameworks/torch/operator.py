@@ -83,10 +83,10 @@ class Operator(ABC):
         further: names of further arguments: selections of names.
 
     Attributes:
-        keeps_results: whether derivatives read its results.
+        saves_results: whether derivatives read its results.
     """
 
-    keeps_results = False
+    saves_results = False
 
     def __init__(
         self,
@@ -219,9 +219,9 @@ class Operator(ABC):
             _, ctx.rest, *tensors = inputs
             ctx.robot = robot_of(ctx.rest[0].split(_BETWEEN)[0])  # lives as long as the graph
             ctx.set_materialize_grads(False)
-            kept = output if self.keeps_results else ()
-            ctx.save_for_backward(*tensors, *kept)
-            ctx.save_for_forward(*tensors, *kept)
+            stored = output if self.saves_results else ()
+            ctx.save_for_backward(*tensors, *stored)
+            ctx.save_for_forward(*tensors, *stored)
 
         def saved(ctx: Any) -> Saved:
             count, tensors = len(self.tensors), ctx.saved_tensors  # readable once only

@@ -107,7 +107,7 @@ class Evaluation(Derivable):
         followed = FEEDBACK if row.name == "rollout" else ()
         inputs = (*arrays_of(row), *followed)
         self.arrays = {name: name for name in (*inputs, *row.results)}
-        self.possible, self.keeps_results = row.results, row.name in _READ_AGAIN
+        self.possible, self.saves_results = row.results, row.name in _READ_AGAIN
         self.result_type: Any = exported_type(row.results) if len(row.results) > 1 else None
         returns = ", ".join("Tensor" for _ in row.results)
         super().__init__(

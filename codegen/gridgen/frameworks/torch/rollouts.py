@@ -86,13 +86,13 @@ def _scanned(
     move: Callable[..., Any], state: Any, moving: Mapping[str, Tensor], steps: int
 ) -> tuple[Any, tuple[Any, Any]]:
     """Make steps in sequence; see ``Operations``."""
-    kept: list[tuple[Any, Any]] = []
+    steps_found: list[tuple[Any, Any]] = []
     for time in range(steps):
         state, found = move(state, {name: tensor[time] for name, tensor in moving.items()})
-        kept.append(found)
-    if not kept:
+        steps_found.append(found)
+    if not steps_found:
         none = tuple(one.new_empty((0, *one.shape)) for one in state)
         return state, (none, none[1])
-    paths, efforts = zip(*kept, strict=True)
+    paths, efforts = zip(*steps_found, strict=True)
     path = None if paths[0] is None else tuple(map(torch.stack, zip(*paths, strict=True)))
     return state, (path, None if efforts[0] is None else torch.stack(efforts))

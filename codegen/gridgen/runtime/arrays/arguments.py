@@ -179,9 +179,9 @@ def checked_call(
     call = checked_inputs(description, kernel, inputs, q, settings)
     if settings is None or call.settings is None:
         return call.with_results(out)
-    _, kept = stored_steps(settings, call.settings.steps)
+    _, stored = stored_steps(settings, call.settings.steps)
     moments: dict[str, int | None] = dict.fromkeys(kernel.outputs, call.settings.steps)
-    moments |= {"q_path": kept, "qd_path": kept, "ends": None}
+    moments |= {"q_path": stored, "qd_path": stored, "ends": None}
     return call.with_results(out, moments)
 
 

@@ -44,7 +44,7 @@ def default(
     key = _place(q), q.dtype, name, shape, numbers
     made = _MADE.get(key)
     if made is None:
-        made = _kept(_MADE, _MAX_MADE, key, _numbers_of(name, shape, q, own), name, q)
+        made = _cached(_MADE, _MAX_MADE, key, _numbers_of(name, shape, q, own), name, q)
     return made
 
 
@@ -66,11 +66,11 @@ def number(
     made = _NUMBERS.get(key)
     if made is None:
         numbers = np.asarray(value, np.float64).reshape(shape)
-        made = _kept(_NUMBERS, _MAX_NUMBERS, key, numbers, name, q)
+        made = _cached(_NUMBERS, _MAX_NUMBERS, key, numbers, name, q)
     return made
 
 
-def _kept(
+def _cached(
     cache: dict[tuple[Any, ...], Array],
     most: int,
     key: tuple[Any, ...],
@@ -80,16 +80,16 @@ def _kept(
 ) -> Array:
     """Return numbers as an array on the device of ``q``, and cache it below the bound."""
     array = np.asarray(numbers, q.dtype)
-    is_kept = len(cache) < most
+    is_cached = len(cache) < most
     if on_gpu(q):
         check_no_capture(
             q,
             f"the numbers of {name} cannot be copied to the GPU; make the call once before the "
             f"capture, bind it, or give {name} as an array",
         )
-        array = _readable_everywhere(array, q) if is_kept else namespace(q).asarray(array)
+        array = _readable_everywhere(array, q) if is_cached else namespace(q).asarray(array)
     # If two threads create it at once, both return the same array.
-    return cache.setdefault(key, array) if is_kept else array
+    return cache.setdefault(key, array) if is_cached else array
 
 
 def _readable_everywhere(array: NDArray[Any], q: Array) -> Array:

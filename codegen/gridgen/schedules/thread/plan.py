@@ -71,7 +71,7 @@ def count_operations(
     return sum(_counted(tree, function, most))
 
 
-@lru_cache(maxsize=256)  # of the functions of a robot or two: programs and plans ask for them
+@lru_cache(maxsize=256)  # of the functions of a robot or two: programs and plans need them
 def _counted(tree: KinematicTree, function: str | KernelKey, most: int) -> tuple[int, int]:
     """Return the operations of a program's text, up to a limit, and those of its queries.
 

@@ -625,7 +625,7 @@ class LaneOperations(ABC):
             placed.append(area)
         return max((area.start + area.size for area in placed), default=0)
 
-    # -- what programs and layouts do in their own ways ---------------------------------------
+    # -- methods of programs and layouts ------------------------------------------------------
 
     @abstractmethod
     def begin(self, phase: str, body: int) -> None:

@@ -90,6 +90,6 @@ def _needed(effects: Sequence[Expr]) -> list[Expr]:
                 pending.extend(writers.get((node.value.memory, node.value.leaf), ()))
     for memory, _ in writers:
         memory.keep_only(leaves.get(memory, set()))
-    kept = [effect for effect in effects if effect.index in seen]
+    retained = [effect for effect in effects if effect.index in seen]
     declared = [effect for effect in effects if effect.op == "declare" and effect.value in leaves]
-    return sorted([*kept, *declared], key=lambda effect: effect.index)
+    return sorted([*retained, *declared], key=lambda effect: effect.index)

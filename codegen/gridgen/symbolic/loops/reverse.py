@@ -264,7 +264,7 @@ class _Reversal:
         tape = self._tapes.get(tuple(walks))
         if tape is None:
             count = math.prod(walk.domain for walk in walks)
-            tape = Memory(self._tracer.fresh("turns_kept"), count)
+            tape = Memory(self._tracer.fresh("turns_stored"), count)
             self._tapes[tuple(walks)] = tape
             self._tracer.loops.scratch.append(tape)
         if node.index not in self._tape_leaves:

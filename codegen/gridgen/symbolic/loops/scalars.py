@@ -105,7 +105,7 @@ class LoopScalars(MemoryScalars):
     def _memory_name(self, symbol: str, key: Key) -> str:
         if key in self.notes.results:
             return self.notes.results[key]
-        return self.fresh(f"{symbol}_kept")
+        return self.fresh(f"{symbol}_stored")
 
     def _ordinal(self, key: Key) -> int:
         self._ordinals[key] = self._ordinals.get(key, 0) + 1

@@ -24,7 +24,7 @@ template <class S, int numbers> Array in_rows(const S* data, const S (&fallback)
     return data ? in_rows(data, numbers) : for_all(fallback);
 }
 
-// Validates `count` arrays, the first ones of which are configurations.
+// Validates `count` arrays. The first ones are configurations.
 template <class S>
 gridgen_status checked(const Array* arrays, int count, int configurations, const int* quaternions,
                        int64 begin, int64 end, int64 batch) {

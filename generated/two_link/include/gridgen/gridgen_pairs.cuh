@@ -88,7 +88,7 @@ template <class State> struct InputPair {
     GRIDGEN_DEVICE Two operator[](int j) const { return {first[j], second[j]}; }
 };
 
-// A result of two states, the second of which may not exist.
+// A result of two states; the second one may not exist.
 template <class State> struct ResultPair {
     State first, second;
     bool has_second;

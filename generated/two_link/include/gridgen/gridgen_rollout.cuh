@@ -135,7 +135,7 @@ template <class T> struct Moving {
 
     GRIDGEN_DEVICE bool any() const { return any_negative(-left); }
 
-    // Looks at the excess of the state after the next number of steps, the first time after none.
+    // Reads the excess of the state after the next number of steps, the first time after none.
     GRIDGEN_DEVICE void look(const T& excess) {
         const T none = broadcast<T>(0), now = broadcast<T>(steps), before = left;
         left = excess <= none ? left : none;
