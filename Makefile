@@ -28,7 +28,7 @@ PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 # Python compiles the modules that it imports; pip would compile all.
 INSTALL := $(BIN)/python -m pip install --quiet --no-compile
 
-.PHONY: help demo test test-exhaustive prove gpu-test gpu-bench gpu-first-day bench docs lint format type golden kernels-diff wheel try-wheel check setup clean
+.PHONY: help demo test test-exhaustive prove mutants gpu-test gpu-bench gpu-first-day bench docs lint format type golden kernels-diff wheel try-wheel check setup clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ test-exhaustive: $(TEST_READY) ## run what `make test` leaves out, or a part of 
 
 prove: $(PROVE_READY) ## prove for every launch that kernels stay in bounds; find planted faults
 	$(PYTEST) -m "exhaustive or not exhaustive" tests/prove
+
+mutants: $(PROVE_READY) ## plant faults, and run the tests that must find them; a part: SHARE=1/16
+	$(BIN)/python tests/mutants.py --share $(or $(SHARE),1/1) $(if $(OUTPUT),--output $(OUTPUT))
 
 gpu-test: ## test the cuda backend on this machine's GPU, with the packages there are
 	PYTHONPATH=codegen GRIDGEN_CACHE_DIR="$(GPU_CACHE)" GRIDGEN_REQUIRE_GPU=1 \

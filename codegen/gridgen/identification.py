@@ -107,7 +107,7 @@ def base_parameters(
 
     Args:
         robot:     the robot; a generated module needs ``joint_torque_regressor``.
-        gravity:   free-fall acceleration in the base frame (3,) [m/s^2]; default as in calls. The
+        gravity:   free-fall acceleration in the world (3,) [m/s^2]; default as in calls. The
                    result depends on it: use zeros for an arm in a horizontal plane.
         tolerance: smallest remainder of an independent column, relative to its norm.
         seed:      seed of the random states.

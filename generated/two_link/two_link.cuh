@@ -81,7 +81,7 @@ inline constexpr double k15 = 0.056249999999999994;  // computed from others
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   qdd               2     read     joint accelerations [rad/s^2 or m/s^2]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   gravity           3     read     acceleration of free fall in the world [m/s^2]
 //   tau               2     written  joint torques [N m or N]
 // Source: recursive Newton-Euler, Yang, Wu, Pan (prefix sums) eq. 1 and 2.
 // 42 floating-point operations (479 generic), 30 instructions.
@@ -152,7 +152,7 @@ struct inverse_dynamics_traits : Traits {
 // Bias forces: Coriolis, centrifugal and gravity torques.
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   gravity           3     read     acceleration of free fall in the world [m/s^2]
 //   tau               2     written  joint torques [N m or N]
 // Source: recursive Newton-Euler, Yang, Wu, Pan (prefix sums) eq. 5.
 // 33 floating-point operations (479 generic), 24 instructions.
@@ -217,7 +217,7 @@ struct bias_forces_traits : Traits {
 
 // Gravity forces: joint torques that hold the robot at rest.
 //   q                 2     read     joint positions [rad or m]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   gravity           3     read     acceleration of free fall in the world [m/s^2]
 //   tau               2     written  joint torques [N m or N]
 // Source: weights of subtrees about the joints' axes.
 // 20 floating-point operations (204 generic), 15 instructions.
@@ -336,7 +336,7 @@ struct coriolis_matrix_traits : Traits {
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   tau               2     read     joint torques [N m or N]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   gravity           3     read     acceleration of free fall in the world [m/s^2]
 //   qdd               2     written  joint accelerations [rad/s^2 or m/s^2]
 // Source: articulated bodies, Yang, Wu, Pan (prefix sums) eq. 7 and 8.
 // 50 floating-point operations (1,098 generic), 35 instructions.
@@ -416,7 +416,7 @@ struct forward_dynamics_aba_traits : Traits {
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   tau               2     read     joint torques [N m or N]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   gravity           3     read     acceleration of free fall in the world [m/s^2]
 //   qdd               2     written  joint accelerations [rad/s^2 or m/s^2]
 // Source: mass matrix and its factorization, Yang, Wu, Pan (prefix sums) eq. 6.
 // 51 floating-point operations (796 generic), 36 instructions.
@@ -587,7 +587,7 @@ struct mass_matrix_inverse_traits : Traits {
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   qdd               2     read     joint accelerations [rad/s^2 or m/s^2]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   gravity           3     read     acceleration of free fall in the world [m/s^2]
 //   dtau_dq           4     written  derivative of the torques by the positions [N m, N per rad or m]
 //   dtau_dqd          4     written  derivative of the torques by the velocities [N m, N per rad/s or m/s]
 // Source: Plancher et al. (GRiD) Algorithm 2; Singh, Russell and Wensing 2022.
@@ -678,7 +678,7 @@ struct inverse_dynamics_gradient_traits : Traits {
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   tau               2     read     joint torques [N m or N]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   gravity           3     read     acceleration of free fall in the world [m/s^2]
 //   dqdd_dq           4     written  derivative of the accelerations by the positions [1/s^2, per m or rad]
 //   dqdd_dqd          4     written  derivative of the accelerations by the velocities [1/s, per m or rad]
 //   dqdd_dtau         4     written  derivative of the accelerations by the torques [as Minv]
@@ -815,7 +815,7 @@ struct forward_dynamics_gradient_traits : Traits {
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   tau               2     read     joint torques [N m or N]
 //   dt                1     read     length of a time step [s]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   gravity           3     read     acceleration of free fall in the world [m/s^2]
 //   q_next            2     written  joint positions at the end of the step [rad or m]
 //   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
 // Source: semi-implicit Euler method, forward dynamics of articulated bodies.
@@ -908,7 +908,7 @@ struct step_semi_implicit_traits : Traits {
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   tau               2     read     joint torques [N m or N]
 //   dt                1     read     length of a time step [s]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   gravity           3     read     acceleration of free fall in the world [m/s^2]
 //   q_next            2     written  joint positions at the end of the step [rad or m]
 //   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
 // Source: Euler method, forward dynamics of articulated bodies.
@@ -1001,7 +1001,7 @@ struct step_euler_traits : Traits {
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   tau               2     read     joint torques [N m or N]
 //   dt                1     read     length of a time step [s]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   gravity           3     read     acceleration of free fall in the world [m/s^2]
 //   q_next            2     written  joint positions at the end of the step [rad or m]
 //   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
 // Source: semi-implicit Euler method with M + dt D, D the damping.
@@ -1090,7 +1090,7 @@ struct step_implicit_traits : Traits {
 
 // Forward kinematics: poses of all frames.
 //   q                 2     read     joint positions [rad or m]
-//   poses             64    written  pose of every frame in the base, homogeneous [1 and m]
+//   poses             64    written  pose of every frame in the world, homogeneous [1 and m]
 // Source: products of placements, Yang, Wu, Pan (prefix sums) eq. 1.
 // 17 floating-point operations (474 generic), 12 instructions.
 template <class T, class In = const T*, class Out>
@@ -1131,7 +1131,7 @@ GRIDGEN_LARGE void forward_kinematics(
     T s_forearm, c_forearm;
     angles.sincos(1, q[1], s_forearm, c_forearm);
 
-    // forearm (revolute elbow on upper_arm): pose in the base
+    // forearm (revolute elbow on upper_arm): pose in the world
     const T R_forearm_xx = fnma(s_upper_arm, s_forearm, c_upper_arm * c_forearm);
     poses[33] = gridgen::broadcast<T>(R(0));
     poses[36] = gridgen::broadcast<T>(R(0));
@@ -1185,7 +1185,7 @@ struct forward_kinematics_traits : Traits {
 
 // Center of mass.
 //   q                 2     read     joint positions [rad or m]
-//   com               3     written  center of mass in the base frame [m]
+//   com               3     written  center of mass in the world [m]
 // Source: first moments of composite bodies.
 // 14 floating-point operations (145 generic), 10 instructions.
 template <class T, class In = const T*, class Out>
@@ -1259,7 +1259,7 @@ GRIDGEN_LARGE void center_of_mass_jacobian(
     T s_forearm, c_forearm;
     angles.sincos(1, q[1], s_forearm, c_forearm);
 
-    // forearm (revolute elbow on upper_arm): pose in the base
+    // forearm (revolute elbow on upper_arm): pose in the world
     const T R_forearm_xx = fnma(s_upper_arm, s_forearm, c_upper_arm * c_forearm);
     gridgen::fill<2, 4>(Jcom, gridgen::broadcast<T>(R(0)));
     Jcom[5] = -R(k15) * R_forearm_xx;
@@ -1323,7 +1323,7 @@ GRIDGEN_LARGE void centroidal_momentum_matrix(
     const T I_upper_arm_zz = fma(R(k_px_forearm), fma(R(k_mcx_forearm), c_forearm, t0), R(k14));
     const T h_upper_arm_x = R(k_mcx_upper_arm) + t0;
 
-    // forearm (revolute elbow on upper_arm): pose in the base
+    // forearm (revolute elbow on upper_arm): pose in the world
     const T R_forearm_xx = fnma(s_upper_arm, s_forearm, c_upper_arm * c_forearm);
     const T t1 = fma(c_upper_arm, s_forearm, s_upper_arm * c_forearm);
     const T p_forearm_z = fma(R(-k_px_forearm), s_upper_arm, R(k_pz_upper_arm));
@@ -1502,7 +1502,7 @@ struct kinetic_energy_traits : Traits {
 
 // Potential energy, zero for a center of mass at the base origin.
 //   q                 2     read     joint positions [rad or m]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   gravity           3     read     acceleration of free fall in the world [m/s^2]
 //   energy            1     written  energy [J]
 // Source: first moments of composite bodies.
 // 17 floating-point operations (151 generic), 12 instructions.
@@ -1777,7 +1777,7 @@ struct distance_traits : Traits {
 //   qd0               2     read     joint velocities at the beginning [rad/s or m/s]
 //   tau               2     read     joint torques [N m or N]
 //   dt                1     read     length of a time step [s]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   gravity           3     read     acceleration of free fall in the world [m/s^2]
 //   gains             8     read     joint torques per unit of deviation from the reference [per rad, rad/s]
 //   q_ref             2     read     reference joint positions [rad or m]
 //   qd_ref            2     read     reference joint velocities [rad/s or m/s]
@@ -1860,7 +1860,7 @@ struct rollout_semi_implicit_traits : Traits, gridgen::RolloutTraits {
 //   qd0               2     read     joint velocities at the beginning [rad/s or m/s]
 //   tau               2     read     joint torques [N m or N]
 //   dt                1     read     length of a time step [s]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   gravity           3     read     acceleration of free fall in the world [m/s^2]
 //   gains             8     read     joint torques per unit of deviation from the reference [per rad, rad/s]
 //   q_ref             2     read     reference joint positions [rad or m]
 //   qd_ref            2     read     reference joint velocities [rad/s or m/s]
@@ -1943,7 +1943,7 @@ struct rollout_euler_traits : Traits, gridgen::RolloutTraits {
 //   qd0               2     read     joint velocities at the beginning [rad/s or m/s]
 //   tau               2     read     joint torques [N m or N]
 //   dt                1     read     length of a time step [s]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   gravity           3     read     acceleration of free fall in the world [m/s^2]
 //   gains             8     read     joint torques per unit of deviation from the reference [per rad, rad/s]
 //   q_ref             2     read     reference joint positions [rad or m]
 //   qd_ref            2     read     reference joint velocities [rad/s or m/s]

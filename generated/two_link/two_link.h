@@ -33,8 +33,8 @@ enum { two_link_nq = 2, two_link_nv = 2 };
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   qdd               2     read     joint accelerations [rad/s^2 or m/s^2]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]; one for all states,
-//     or NULL
+//   gravity           3     read     acceleration of free fall in the world [m/s^2]; one for all states, or
+//     NULL
 //   tau               2     written  joint torques [N m or N]
 gridgen_status two_link_inverse_dynamics_f32(
     const float* q, const float* qd, const float* qdd, float* tau, long long n,
@@ -50,8 +50,8 @@ gridgen_status two_link_inverse_dynamics_f64_strided(
 // Bias forces: Coriolis, centrifugal and gravity torques.
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]; one for all states,
-//     or NULL
+//   gravity           3     read     acceleration of free fall in the world [m/s^2]; one for all states, or
+//     NULL
 //   tau               2     written  joint torques [N m or N]
 gridgen_status two_link_bias_forces_f32(
     const float* q, const float* qd, float* tau, long long n, const float* gravity);
@@ -64,8 +64,8 @@ gridgen_status two_link_bias_forces_f64_strided(
 
 // Gravity forces: joint torques that hold the robot at rest.
 //   q                 2     read     joint positions [rad or m]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]; one for all states,
-//     or NULL
+//   gravity           3     read     acceleration of free fall in the world [m/s^2]; one for all states, or
+//     NULL
 //   tau               2     written  joint torques [N m or N]
 gridgen_status two_link_gravity_forces_f32(
     const float* q, float* tau, long long n, const float* gravity);
@@ -93,8 +93,8 @@ gridgen_status two_link_coriolis_matrix_f64_strided(
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   tau               2     read     joint torques [N m or N]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]; one for all states,
-//     or NULL
+//   gravity           3     read     acceleration of free fall in the world [m/s^2]; one for all states, or
+//     NULL
 //   qdd               2     written  joint accelerations [rad/s^2 or m/s^2]
 gridgen_status two_link_forward_dynamics_aba_f32(
     const float* q, const float* qd, const float* tau, float* qdd, long long n,
@@ -111,8 +111,8 @@ gridgen_status two_link_forward_dynamics_aba_f64_strided(
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   tau               2     read     joint torques [N m or N]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]; one for all states,
-//     or NULL
+//   gravity           3     read     acceleration of free fall in the world [m/s^2]; one for all states, or
+//     NULL
 //   qdd               2     written  joint accelerations [rad/s^2 or m/s^2]
 gridgen_status two_link_forward_dynamics_crba_f32(
     const float* q, const float* qd, const float* tau, float* qdd, long long n,
@@ -153,8 +153,8 @@ gridgen_status two_link_mass_matrix_inverse_f64_strided(
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   qdd               2     read     joint accelerations [rad/s^2 or m/s^2]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]; one for all states,
-//     or NULL
+//   gravity           3     read     acceleration of free fall in the world [m/s^2]; one for all states, or
+//     NULL
 //   dtau_dq           4     written  derivative of the torques by the positions [N m, N per rad or m]
 //   dtau_dqd          4     written  derivative of the torques by the velocities [N m, N per rad/s or m/s]
 gridgen_status two_link_inverse_dynamics_gradient_f32(
@@ -172,8 +172,8 @@ gridgen_status two_link_inverse_dynamics_gradient_f64_strided(
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   tau               2     read     joint torques [N m or N]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]; one for all states,
-//     or NULL
+//   gravity           3     read     acceleration of free fall in the world [m/s^2]; one for all states, or
+//     NULL
 //   dqdd_dq           4     written  derivative of the accelerations by the positions [1/s^2, per m or rad]
 //   dqdd_dqd          4     written  derivative of the accelerations by the velocities [1/s, per m or rad]
 //   dqdd_dtau         4     written  derivative of the accelerations by the torques [as Minv]
@@ -194,8 +194,8 @@ gridgen_status two_link_forward_dynamics_gradient_f64_strided(
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   tau               2     read     joint torques [N m or N]
 //   dt                1     read     length of a time step [s]; one for all states
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]; one for all states,
-//     or NULL
+//   gravity           3     read     acceleration of free fall in the world [m/s^2]; one for all states, or
+//     NULL
 //   q_next            2     written  joint positions at the end of the step [rad or m]
 //   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
 gridgen_status two_link_step_semi_implicit_f32(
@@ -215,8 +215,8 @@ gridgen_status two_link_step_semi_implicit_f64_strided(
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   tau               2     read     joint torques [N m or N]
 //   dt                1     read     length of a time step [s]; one for all states
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]; one for all states,
-//     or NULL
+//   gravity           3     read     acceleration of free fall in the world [m/s^2]; one for all states, or
+//     NULL
 //   q_next            2     written  joint positions at the end of the step [rad or m]
 //   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
 gridgen_status two_link_step_euler_f32(
@@ -236,8 +236,8 @@ gridgen_status two_link_step_euler_f64_strided(
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   tau               2     read     joint torques [N m or N]
 //   dt                1     read     length of a time step [s]; one for all states
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]; one for all states,
-//     or NULL
+//   gravity           3     read     acceleration of free fall in the world [m/s^2]; one for all states, or
+//     NULL
 //   q_next            2     written  joint positions at the end of the step [rad or m]
 //   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
 gridgen_status two_link_step_implicit_f32(
@@ -253,7 +253,7 @@ gridgen_status two_link_step_implicit_f64_strided(
 
 // Forward kinematics: poses of all frames.
 //   q                 2     read     joint positions [rad or m]
-//   poses             64    written  pose of every frame in the base, homogeneous [1 and m]
+//   poses             64    written  pose of every frame in the world, homogeneous [1 and m]
 gridgen_status two_link_forward_kinematics_f32(
     const float* q, float* poses, long long n);
 gridgen_status two_link_forward_kinematics_f32_strided(
@@ -265,7 +265,7 @@ gridgen_status two_link_forward_kinematics_f64_strided(
 
 // Center of mass.
 //   q                 2     read     joint positions [rad or m]
-//   com               3     written  center of mass in the base frame [m]
+//   com               3     written  center of mass in the world [m]
 gridgen_status two_link_center_of_mass_f32(
     const float* q, float* com, long long n);
 gridgen_status two_link_center_of_mass_f32_strided(
@@ -327,8 +327,8 @@ gridgen_status two_link_kinetic_energy_f64_strided(
 
 // Potential energy, zero for a center of mass at the base origin.
 //   q                 2     read     joint positions [rad or m]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]; one for all states,
-//     or NULL
+//   gravity           3     read     acceleration of free fall in the world [m/s^2]; one for all states, or
+//     NULL
 //   energy            1     written  energy [J]
 gridgen_status two_link_potential_energy_f32(
     const float* q, float* energy, long long n, const float* gravity);

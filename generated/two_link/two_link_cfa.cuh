@@ -447,7 +447,7 @@ __device__ __forceinline__ void forward_dynamics_cfa_scan(
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   tau               2     read     joint torques [N m or N]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   gravity           3     read     acceleration of free fall in the world [m/s^2]
 //   qdd               2     written  joint accelerations [rad/s^2 or m/s^2]
 //   workspace         125   scratch  one row per team of the grid; batch = 0: shared memory
 template <class T>

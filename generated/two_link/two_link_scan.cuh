@@ -374,7 +374,7 @@ __device__ __forceinline__ void inverse_dynamics_scan(
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   qdd               2     read     joint accelerations [rad/s^2 or m/s^2]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   gravity           3     read     acceleration of free fall in the world [m/s^2]
 //   tau               2     written  joint torques [N m or N]
 template <class T>
 __global__ void __launch_bounds__(128, 1) inverse_dynamics_scan_kernel(
@@ -468,7 +468,7 @@ __device__ __forceinline__ void bias_forces_scan(
 // Bias forces: Coriolis, centrifugal and gravity torques (Yang, Wu, Pan (prefix sums) Algorithm 1 and eq. 5).
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   gravity           3     read     acceleration of free fall in the world [m/s^2]
 //   tau               2     written  joint torques [N m or N]
 template <class T>
 __global__ void __launch_bounds__(128, 1) bias_forces_scan_kernel(
@@ -614,7 +614,7 @@ __device__ __forceinline__ void forward_dynamics_aba_scan(
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   tau               2     read     joint torques [N m or N]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   gravity           3     read     acceleration of free fall in the world [m/s^2]
 //   qdd               2     written  joint accelerations [rad/s^2 or m/s^2]
 template <class T>
 __global__ void __launch_bounds__(128, 1) forward_dynamics_aba_scan_kernel(
@@ -739,7 +739,7 @@ __device__ __forceinline__ void forward_dynamics_jsiia_scan(
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   tau               2     read     joint torques [N m or N]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   gravity           3     read     acceleration of free fall in the world [m/s^2]
 //   qdd               2     written  joint accelerations [rad/s^2 or m/s^2]
 template <class T>
 __global__ void __launch_bounds__(128, 1) forward_dynamics_jsiia_scan_kernel(

@@ -237,7 +237,7 @@ __device__ __forceinline__ void evaluate(
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   qdd               2     read     joint accelerations [rad/s^2 or m/s^2]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   gravity           3     read     acceleration of free fall in the world [m/s^2]
 //   tau               2     written  joint torques [N m or N]
 template <class T>
 __global__ void __launch_bounds__(128, sizeof(T) == 4 ? 3 : 1) inverse_dynamics_warp_kernel(
@@ -459,7 +459,7 @@ __device__ __forceinline__ void evaluate(
 //   docs/warp.md).
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   gravity           3     read     acceleration of free fall in the world [m/s^2]
 //   tau               2     written  joint torques [N m or N]
 template <class T>
 __global__ void __launch_bounds__(128, sizeof(T) == 4 ? 3 : 1) bias_forces_warp_kernel(
@@ -999,7 +999,7 @@ __device__ __forceinline__ void evaluate(
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   qdd               2     read     joint accelerations [rad/s^2 or m/s^2]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   gravity           3     read     acceleration of free fall in the world [m/s^2]
 //   dtau_dq           4     written  derivative of the torques by the positions [N m, N per rad or m]
 //   dtau_dqd          4     written  derivative of the torques by the velocities [N m, N per rad/s or m/s]
 template <class T>
@@ -1409,7 +1409,7 @@ __device__ __forceinline__ void evaluate(
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   tau               2     read     joint torques [N m or N]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   gravity           3     read     acceleration of free fall in the world [m/s^2]
 //   qdd               2     written  joint accelerations [rad/s^2 or m/s^2]
 template <class T>
 __global__ void __launch_bounds__(64, sizeof(T) == 4 ? 6 : 1) forward_dynamics_aba_warp_kernel(
@@ -1731,7 +1731,7 @@ __device__ __forceinline__ void evaluate(
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   tau               2     read     joint torques [N m or N]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   gravity           3     read     acceleration of free fall in the world [m/s^2]
 //   qdd               2     written  joint accelerations [rad/s^2 or m/s^2]
 template <class T>
 __global__ void __launch_bounds__(128, sizeof(T) == 4 ? 3 : 1) forward_dynamics_crba_warp_kernel(
@@ -2472,7 +2472,7 @@ __device__ __forceinline__ void evaluate(
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   tau               2     read     joint torques [N m or N]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   gravity           3     read     acceleration of free fall in the world [m/s^2]
 //   dqdd_dq           4     written  derivative of the accelerations by the positions [1/s^2, per m or rad]
 //   dqdd_dqd          4     written  derivative of the accelerations by the velocities [1/s, per m or rad]
 //   dqdd_dtau         4     written  derivative of the accelerations by the torques [as Minv]
@@ -2894,7 +2894,7 @@ __device__ __forceinline__ void evaluate(
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   tau               2     read     joint torques [N m or N]
 //   dt                1     read     length of a time step [s]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   gravity           3     read     acceleration of free fall in the world [m/s^2]
 //   q_next            2     written  joint positions at the end of the step [rad or m]
 //   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
 template <class T>
@@ -3315,7 +3315,7 @@ __device__ __forceinline__ void evaluate(
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   tau               2     read     joint torques [N m or N]
 //   dt                1     read     length of a time step [s]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   gravity           3     read     acceleration of free fall in the world [m/s^2]
 //   q_next            2     written  joint positions at the end of the step [rad or m]
 //   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
 template <class T>
@@ -3736,7 +3736,7 @@ __device__ __forceinline__ void evaluate(
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   tau               2     read     joint torques [N m or N]
 //   dt                1     read     length of a time step [s]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   gravity           3     read     acceleration of free fall in the world [m/s^2]
 //   q_next            2     written  joint positions at the end of the step [rad or m]
 //   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
 template <class T>

@@ -12,15 +12,20 @@ pytest.importorskip("z3", reason="proofs need z3-solver")
 pytest.importorskip("cupy", reason="NVRTC comes with CuPy")
 
 import gridgen
+from gridgen.dynamics.functions import search_key
 from helpers.robots import exhaustive
 from numerics.robots import urdf_path
 from prove.bounds import prove_bounds
 from prove.kernels import Kernel
 from prove.races import prove_no_races
 
+#: The search for the pose of the last frame of two_link.
+SEARCH = "inverse_kinematics"
 #: Robot, kernel, type, architecture, form in rows, and accesses that are not proved: the last steps
-#: of a rollout, whose number comes from a loop of which only the counters are known.
+#: of a rollout, whose number comes from a loop with two counters, and the starts of a search, which
+#: distances choose.
 BOUNDS = [
+    ("two_link", "mass_matrix", "float32", "compute_75", False, 0),
     ("two_link", "mass_matrix", "float32", "compute_75", True, 0),
     ("two_link", "forward_dynamics_gradient_warp", "float32", "compute_75", False, 0),
     ("two_link", "inverse_dynamics_scan", "float32", "compute_75", False, 0),
@@ -28,7 +33,7 @@ BOUNDS = [
     ("two_link", "rollout_semi_implicit", "float32", "compute_75", False, 32),
 ]
 MORE_BOUNDS = [
-    ("two_link", "mass_matrix", "float32", "compute_75", False, 0),
+    ("two_link", SEARCH, "float32", "compute_75", False, 4),
     ("two_link", "forward_dynamics_crba", "float64", "compute_75", True, 0),
     ("two_link", "forward_dynamics_hessian", "float32", "compute_90", True, 0),
     ("two_link", "step_rk4", "float32", "compute_90", True, 0),
@@ -68,7 +73,8 @@ def kernel_of(
     change: Callable[[str], str] = lambda text: text,
 ) -> Kernel:
     module = robot_of(robot)._module
-    record = module.kernels.by_name[function]
+    by_name = module.kernels.by_name
+    record = module.kernels.find(search_key(["tip"])) if function == SEARCH else by_name[function]
     return Kernel(module.sources(record), record, dtype, arch, rows=rows, change=change)
 
 

@@ -114,7 +114,7 @@ def collision_free(state: State, world: Sequence[Scalar], margin: Sequence[Scala
 
 
 def _centers(state: State) -> list[Vector]:
-    """Return the centers of all spheres in the base frame, half axes, centers of the bounds."""
+    """Return the centers of all spheres in the world, half axes, centers of the bounds."""
     poses, scalars, links = body_poses(state), state.scalars, state.tree.spheres.links
 
     def turned(body: int, vector: NDArray[np.float64]) -> Vector:

@@ -26,7 +26,7 @@ from gridgen.symbolic.spatial import (
 
 
 def center_of_mass(state: State) -> Vector:
-    """Return the center of mass of the moving bodies, in the base frame [m].
+    """Return the center of mass of the moving bodies, in the world [m].
 
     Raises:
         ModelError: the robot has no mass.
@@ -37,7 +37,7 @@ def center_of_mass(state: State) -> Vector:
 
 
 def center_of_mass_jacobian(state: State) -> Rows:
-    """Return the Jacobian of the center of mass in the base frame, 3 x nv.
+    """Return the Jacobian of the center of mass in the world, 3 x nv.
 
     Arguments and errors as in ``center_of_mass``.
     """
@@ -75,7 +75,7 @@ def _units(state: State) -> tuple[float, Scalar | None]:
 def first_moments(state: State, unit: float) -> tuple[list[Scalar], list[Vector], Vector]:
     """Return mass and first moment of every subtree in its body's frame, and the total moment.
 
-    The total is in the base frame.
+    The total is in the world.
 
     Args:
         unit: unit of mass.

@@ -41,7 +41,7 @@ _IDENTITY = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
 
 @dataclass(frozen=True)
 class Pose:
-    """Pose of a frame in the base: x_base = R x + p."""
+    """Pose of a frame in the world: x_world = R x + p."""
 
     R: Matrix
     p: Vector
@@ -78,7 +78,7 @@ def check_reference(reference: str) -> None:
 
 
 def forward_kinematics(state: State, frames: Sequence[str] | None = None) -> list[Rows]:
-    """Return the poses of frames in the base, as 4 x 4 homogeneous matrices.
+    """Return the poses of frames in the world, as 4 x 4 homogeneous matrices.
 
     Args:
         frames: names of frames; all of ``tree.frames`` if ``None``.

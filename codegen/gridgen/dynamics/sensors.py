@@ -132,7 +132,7 @@ class Observation:
         return in_canonical(self.state, frame)
 
     def pose(self, frame: Frame) -> Pose:
-        """Return the pose of a frame in the base."""
+        """Return the pose of a frame in the world."""
         return self._above(frame).child(self.placed(frame))
 
     def _above(self, frame: Frame) -> Pose:
@@ -167,7 +167,7 @@ class Observation:
                 yield index, constant_mass(lump, self.state.scalars)
 
     def center(self, sensor: Sensor) -> tuple[Scalar, Vector]:
-        """Return the mass of a subtree, and its first moment in the base."""
+        """Return the mass of a subtree, and its first moment in the world."""
         scalars = self.state.scalars
         total, moment = scalars.constant(0.0), constants(ZERO, scalars)
         for index, mass in self.masses(sensor):

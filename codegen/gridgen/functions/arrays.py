@@ -167,8 +167,10 @@ ARRAYS: dict[str, ArrayKind] = {
     "H": ArrayKind(
         ("3 nv", "3 nv"), "second derivatives of a weighted sum by (q, qd, tau)", "mixed"
     ),
-    "poses": ArrayKind(("frames", 4, 4), "pose of every frame in the base, homogeneous", "1 and m"),
-    "pose": ArrayKind((4, 4), "pose of a frame in the base, homogeneous", "1 and m"),
+    "poses": ArrayKind(
+        ("frames", 4, 4), "pose of every frame in the world, homogeneous", "1 and m"
+    ),
+    "pose": ArrayKind((4, 4), "pose of a frame in the world, homogeneous", "1 and m"),
     "J": ArrayKind((6, "nv"), "Jacobian of a frame, rows (v, w)", "m or 1"),
     "dJ_dq": ArrayKind(
         (6, "nv", "nv"), "derivative of J by the positions, [row, column, q]", "as J, per rad or m"
@@ -178,7 +180,7 @@ ARRAYS: dict[str, ArrayKind] = {
         "acceleration (a, wd) of a frame for zero qdd: derivative of J times qd",
         "m/s^2, rad/s^2",
     ),
-    "com": ArrayKind((3,), "center of mass in the base frame", "m"),
+    "com": ArrayKind((3,), "center of mass in the world", "m"),
     "Jcom": ArrayKind((3, "nv"), "Jacobian of the center of mass", "m or 1"),
     "Ag": ArrayKind((6, "nv"), "centroidal momentum matrix, rows (linear, angular)", "kg m or kg"),
     "dAg": ArrayKind((6, "nv"), "time derivative of Ag", "kg m/s or kg/s"),
@@ -201,7 +203,7 @@ ARRAYS: dict[str, ArrayKind] = {
         _REGRESSED, "derivative of Y by the accelerations", "as Y, per rad/s^2, m/s^2"
     ),
     "y": ArrayKind(("parameters",), "regressor: energy = y params", "J per unit of the parameter"),
-    "gravity": ArrayKind((3,), "acceleration of free fall in the base frame", "m/s^2", True),
+    "gravity": ArrayKind((3,), "acceleration of free fall in the world", "m/s^2", True),
     "params": ArrayKind(
         ("rows", BODY_PARAMETERS),
         "m, m c, I (xx xy yy xz yz zz) of each link that has a row, about its frame",
@@ -291,7 +293,7 @@ ARRAYS: dict[str, ArrayKind] = {
         ("constraint_rows",), "forces of the constraints in their rows' order", "N, N m"
     ),
     "contact_forces": ArrayKind(
-        ("contact_points", 3), "force on each point that may touch the ground, in the base", "N"
+        ("contact_points", 3), "force on each point that may touch the ground, in world axes", "N"
     ),
     "sensordata": ArrayKind(("sensor_numbers",), "numbers of the sensors, in their order", "mixed"),
     "torque_error": ArrayKind((), "error of the joint torques, relative", "1"),
@@ -315,7 +317,7 @@ ARRAYS: dict[str, ArrayKind] = {
     ),
     "rest": ArrayKind(("nq",), "rest posture", "rad or m"),
     "targets": ArrayKind(
-        (4, 4), "target pose of each frame in the base, homogeneous", "1 and m", numbers="poses"
+        (4, 4), "target pose of each frame in the world, homogeneous", "1 and m", numbers="poses"
     ),
     "pose_weights": ArrayKind(
         (2,), "factors of the errors of each frame's pose", "1", True, numbers="factors"

@@ -175,7 +175,7 @@ class ContactDynamics(Calls):
         """Return the numbers of a robot's sensors, MuJoCo's ``sensordata``.
 
         ``sensor_slices`` has the place of each sensor (docs/howto/sensors.md). The accelerations
-        and contact forces are those of ``step`` at its start. The base is at rest.
+        and contact forces are those of ``step`` at its start. The world is at rest.
 
         Args:
             q:       joint positions   (B, nq)  [rad or m]

@@ -62,7 +62,7 @@ class Dynamics(Calls):
                                ``auto``: ``thread``, or on a GPU the schedule that ``plan``
                                estimates to be the fastest.
             out:               output array.
-            gravity:           acceleration of free fall in the base frame, by default
+            gravity:           acceleration of free fall in the world, by default
                                that of an MJCF file or a model of Pinocchio, otherwise
                                (0, 0, -9.81)                     (3,) or (B, 3)  [m/s^2]
             f_ext:             wrench (f, n) on each body at its link frame, in its axes
@@ -158,7 +158,7 @@ class Dynamics(Calls):
     ) -> Array:
         """Return the Coriolis matrix C: C qd are the Coriolis and centrifugal torques.
 
-        dM/dt - 2 C is skew-symmetric; C is equal to Pinocchio's. The base is at rest.
+        dM/dt - 2 C is skew-symmetric; C is equal to Pinocchio's. The world is at rest.
 
         Args:
             q:       joint positions   (B, nq)  [rad or m]

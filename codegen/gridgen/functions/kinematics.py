@@ -40,7 +40,7 @@ class Frames(Calls):
         out: Writable | None = None,
         **options: Unpack[AtFrame],
     ) -> Array:
-        """Return the poses of link frames in the base frame.
+        """Return the poses of link frames in the world.
 
         Args:
             q:       joint positions (B, nq) [rad or m]
@@ -81,9 +81,9 @@ class Frames(Calls):
         Args:
             q:         joint positions (B, nq) [rad or m]
             frame:     name of a link (merged links included) or list of names.
-            reference: reference frame of the twist: ``local`` (link frame), ``world`` (base frame,
+            reference: reference frame of the twist: ``local`` (link frame), ``world`` (world axes,
                        velocity of the point at its origin) or ``local_world_aligned`` (origin of
-                       the link, axes of the base).
+                       the link, axes of the world).
             out:       output array.
             offset:    as in ``forward_kinematics``.
             backend:   overrides the robot's.
@@ -177,7 +177,7 @@ class Frames(Calls):
         robot's constraints that are active by default and have a target.
 
         Args:
-            targets:      poses of the frames in the base, homogeneous (B, n, 4, 4) for a list of n
+            targets:      poses of the frames in the world, homogeneous (B, n, 4, 4) for a list of n
                           frames, (B, 4, 4) for the name of one [1 and m].
             frames:       name of a link (merged links included), or list of names.
             q0:           first start (B, nq) or (nq,), clamped to the limits, for example the last
@@ -230,7 +230,7 @@ class WholeBody(Calls):
     def center_of_mass(
         self, q: ArrayLike, *, out: Writable | None = None, **options: Unpack[Weighted]
     ) -> Array:
-        """Return the center of mass in the base frame.
+        """Return the center of mass in the world.
 
         Args:
             q:       joint positions (B, nq) [rad or m]
@@ -254,7 +254,7 @@ class WholeBody(Calls):
     def center_of_mass_jacobian(
         self, q: ArrayLike, *, out: Writable | None = None, **options: Unpack[Weighted]
     ) -> Array:
-        """Return the Jacobian of the center of mass in the base frame.
+        """Return the Jacobian of the center of mass in the world.
 
         Arguments as in ``center_of_mass``.
 
@@ -304,7 +304,7 @@ class WholeBody(Calls):
         out: Writable | None = None,
         **options: Unpack[Weighted],
     ) -> Array:
-        """Return the momentum about the center of mass. The base is at rest.
+        """Return the momentum about the center of mass. The world is at rest.
 
         Args:
             q:       joint positions   (B, nq)  [rad or m]
@@ -366,7 +366,7 @@ class WholeBody(Calls):
         """Return the derivatives of the centroidal momentum and of its rate.
 
         The rate hgdot = Ag qdd + dAg qd is the sum of all external wrenches about the center of
-        mass, gravity included. Its derivative by qdd is Ag. The base is at rest; tangent space as
+        mass, gravity included. Its derivative by qdd is Ag. The world is at rest; tangent space as
         in ``inverse_dynamics_gradient``.
 
         Args:
@@ -421,7 +421,7 @@ class WholeBody(Calls):
         out: Writable | None = None,
         **options: Unpack[Inertial],
     ) -> Array:
-        """Return the kinetic energy. The base is at rest.
+        """Return the kinetic energy. The world is at rest.
 
         Arguments as in ``center_of_mass``, the joint velocities ``qd`` (B, nv) [rad/s or m/s], and
         ``armature`` as in ``inverse_dynamics``.

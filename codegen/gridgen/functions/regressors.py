@@ -143,7 +143,7 @@ class Regressors(Calls):
         out: Writable | None = None,
         **options: Unpack[Options],
     ) -> Array:
-        """Return the regressor of the kinetic energy: energy = y params. The base is at rest.
+        """Return the regressor of the kinetic energy: energy = y params. The world is at rest.
 
         Parameters as in ``joint_torque_regressor``; y params excludes the energy of armatures.
 

@@ -143,7 +143,7 @@ class InGravity(Options, total=False):
     """Keyword arguments of functions that depend on gravity.
 
     Attributes:
-        gravity: acceleration of free fall in the base frame, (3,) or (B, 3) [m/s^2]. Default:
+        gravity: acceleration of free fall in the world, (3,) or (B, 3) [m/s^2]. Default:
                  that of the robot's file, of MJCF or Pinocchio; otherwise (0, 0, -9.81).
     """
 

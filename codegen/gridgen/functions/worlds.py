@@ -42,7 +42,7 @@ def world(
 ) -> Any:
     """Return obstacles as one array, for ``world_distance`` and ``collision_free``.
 
-    All positions are in the base frame of the robot. Obstacles of each state have an axis more:
+    All positions are in the world. Obstacles of each state have an axis more:
     (B, n, 4).
 
     Args:

@@ -217,7 +217,7 @@ class Sensor:
                   the whole body; of a potential energy, the mass that does not move.
         links:    whose contacts it measures: those of a subtree, or the link of a touch sensor.
         zone:     kind and size of the shape of a touch sensor about ``frame``; none for all points.
-        field:    magnetic field in the base.
+        field:    magnetic field in the world.
         signs:    of the quaternions of ``frame`` and ``to``: those that its file's simulator has at
                   the positions ``at``, (x, y, z, w) each; none for a file without signs.
         at:       joint positions (nq).

@@ -118,7 +118,7 @@ class Plane:
     """A plane that is fixed to the base.
 
     Attributes:
-        normal: in the base.
+        normal: in the world.
         height: along the normal [m].
     """
 
@@ -132,7 +132,7 @@ class HeightField:
     """A height field that is fixed to the base; its heights are the input ``terrain``.
 
     Attributes:
-        pose: in the base; heights are along its third axis.
+        pose: in the world; heights are along its third axis.
     """
 
     pose: Pose = NO_DISPLACEMENT

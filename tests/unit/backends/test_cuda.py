@@ -309,3 +309,11 @@ def test_a_kernel_computes_every_state(toy, dtype):
     kernel = CudaBackend().kernel(toy, "evaluate", dtype)
     kernel((ctypes.c_int64 * 6)(*numbers), 1000)
     cupy.testing.assert_array_equal(y, x[:, :1] * x[:, :1] + 3 * x[:, 1:])
+
+
+def test_a_machine_without_a_gpu_is_refused(monkeypatch):
+    runtime = SimpleNamespace(getDeviceCount=lambda: 0)
+    cupy = SimpleNamespace(cuda=SimpleNamespace(runtime=runtime))
+    monkeypatch.setattr(cuda, "import_cupy", lambda: cupy)
+    with pytest.raises(DeviceError, match="finds no GPU"):
+        cuda.require_device()

@@ -92,6 +92,24 @@ def test_each_form_is_made_when_it_is_needed() -> None:
     assert called == [(True, 5), (False, 6), (True, 7)]
 
 
+def test_the_form_follows_the_addresses_of_each_enqueued_call() -> None:
+    enqueued: list[tuple[bool, int]] = []
+
+    class Stream:
+        def __init__(self, are_rows: bool) -> None:
+            self.are_rows = are_rows
+
+        def __call__(self, arguments, batch) -> None: ...
+        def prepare(self, arguments, batch) -> None: ...
+        def prepare_anywhere(self, arguments, batch):
+            return lambda addresses, stream: enqueued.append((self.are_rows, stream))
+
+    enqueue = LayoutKernel(ROWS, Stream).prepare_anywhere(packed(*IN_ROWS), 5)
+    for stream, first in enumerate((4096, 4100, 8192)):
+        enqueue((first, 4100, 8192), stream)
+    assert enqueued == [(True, 0), (False, 1), (True, 2)]
+
+
 @pytest.mark.parametrize(
     ("batch", "threads"), [(1, 32), (16_895, 32), (16_896, 128), (1 << 20, 128)]
 )

@@ -36,7 +36,7 @@ from gridgen.symbolic.spatial import (
 
 @dataclass(frozen=True)
 class Pressed:
-    """A point of a contact with its force, in the base.
+    """A point of a contact with its force in the world.
 
     Attributes:
         contact:  the contact.
@@ -421,7 +421,7 @@ class SoftConstraints:
         return [point.distance for point, own in pairs if own == number]
 
     def pressed(self, forces: Sequence[Sequence[Scalar]]) -> Iterator[Pressed]:
-        """Yield the points of all contacts that have rows, with their forces in the base.
+        """Yield the points of all contacts that have rows, with their forces in the world.
 
         Args:
             forces: of all rows.

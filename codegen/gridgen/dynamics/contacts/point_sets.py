@@ -454,7 +454,7 @@ class PointSets:
         return slope, bend
 
     def forces(self, a: Numbers, count: int) -> Any:
-        """Return the forces at accelerations on the points of all contacts, in the base."""
+        """Return the forces at accelerations on the points of all contacts in the world."""
         twists = self._twists("twist", a)
         found = self._scalars.records("force", count, [0.0] * 3)
         R = self._frame.pose(-1, self.axes).R

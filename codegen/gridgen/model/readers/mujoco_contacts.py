@@ -220,7 +220,7 @@ def _terrain(model: Any) -> tuple[float, ...]:
 
 
 def _ground(model: Any, geom: int) -> Plane | HeightField:
-    """Return a plane or a height field that does not move, in the base."""
+    """Return a plane or a height field that does not move in the world."""
     at = _pose(model.geom_quat[geom], model.geom_pos[geom])
     body = int(model.geom_bodyid[geom])
     while body:

@@ -79,7 +79,7 @@ _PHASES = {
     "composite": "composite inertia propagated to the parent",
     "column": "column of the mass matrix",
     "axis": "column of the Jacobian",
-    "pose": "pose in the base",
+    "pose": "pose in the world",
     "spheres": "centers of its spheres",
     "distance": "nearest pair and its distance",
     "frame": "pose of a link",
