@@ -25,6 +25,7 @@ SEARCH = "inverse_kinematics"
 #: of a rollout, whose number comes from a loop with two counters, and the starts of a search, which
 #: distances choose.
 BOUNDS = [
+    ("two_link", "mass_matrix", "float32", "compute_75", False, 0),
     ("two_link", "mass_matrix", "float32", "compute_75", True, 0),
     ("two_link", "forward_dynamics_gradient_warp", "float32", "compute_75", False, 0),
     ("two_link", "inverse_dynamics_scan", "float32", "compute_75", False, 0),
@@ -33,7 +34,6 @@ BOUNDS = [
 ]
 MORE_BOUNDS = [
     ("two_link", SEARCH, "float32", "compute_75", False, 4),
-    ("two_link", "mass_matrix", "float32", "compute_75", False, 0),
     ("two_link", "forward_dynamics_crba", "float64", "compute_75", True, 0),
     ("two_link", "forward_dynamics_hessian", "float32", "compute_90", True, 0),
     ("two_link", "step_rk4", "float32", "compute_90", True, 0),
