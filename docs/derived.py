@@ -134,20 +134,7 @@ def groups() -> dict[str, list[str]]:
 
 def functions(group: str) -> str:
     """Return the reference of the methods of a group."""
-    parts = []
-    for name in groups()[group]:
-        text = described(name, getattr(Robot, name))
-        record = FUNCTIONS.get(name)
-        if record is not None and "\nSource: " not in text:
-            sources = {key: one.source for key, one in record.methods.items() if one.source}
-            if len(set(sources.values())) == 1:
-                text += f"\nSource: {next(iter(sources.values()))}.\n"
-            elif sources:
-                text += "\nSources:\n\n" + "".join(
-                    f"* `{key}`: {source}\n" for key, source in sources.items()
-                )
-        parts.append(text)
-    return "\n".join(parts)
+    return "\n".join(described(name, getattr(Robot, name)) for name in groups()[group])
 
 
 def registry(_: str) -> str:

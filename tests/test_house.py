@@ -135,6 +135,7 @@ NO_NAMES = {
     "emit/views/library.py:_lines": "blanks of a line",
     "emit/views/library.py:declared": "a type",
     "modules.py:record_of": "the path of the URDF",
+    "functions/record.py:_completed": "a docstring",
     "schedules/team/operators.py:_operator": "a signature of C++",
     "emit/writer.py:_is_bytecode": "names of files",
     "emit/writer.py:_is_sealed": "the end of a file",

@@ -221,7 +221,7 @@ def test_the_inverse_is_found_both_ways(
         monkeypatch.setattr(module, "is_deep", lambda tree: deep)
     x = random_states(tree, STATES, np.random.default_rng(0))
     program = plan_loops(tree, "mass_matrix_inverse")
-    assert ("rate_kept" in {memory.name for memory in program.workspace}) == deep
+    assert ("rate_stored" in {memory.name for memory in program.workspace}) == deep
     (inverse,) = run_program(tree, program, x)
     (M,) = evaluate_reference(tree, "mass_matrix", x)
     np.testing.assert_allclose(inverse, np.linalg.inv(M), rtol=1e-9, atol=1e-9)

@@ -449,3 +449,13 @@ def test_the_examples_of_the_manual_are_calls_of_the_registry():
     text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
     called = set(re.findall(r"robot\.([a-z_]+)\(", text))
     assert called - EXPLAINS - BY_NAME <= {*FUNCTIONS, *WAYS}
+
+
+@pytest.mark.parametrize("name", [name for name, row in FUNCTIONS.items() if row.is_generated])
+def test_a_docstring_has_what_the_record_has(name: str) -> None:
+    row, text = FUNCTIONS[name], inspect.getdoc(getattr(Declared, name)) or ""
+    for heading in ("Args:", "Returns:", "Raises:"):
+        assert f"\n{heading}\n" in text
+    assert bool(re.search("\nSources?:", text)) == any(one.source for one in row.methods.values())
+    for argument in (*row.arguments, *row.words):
+        assert re.search(rf"^    {argument}:", text, re.MULTILINE), argument

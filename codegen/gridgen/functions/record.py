@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
-from gridgen.functions.arrays import ARRAYS, OPTIONAL_INPUTS, PARAMETERS
+from gridgen.functions.arrays import ARRAYS, OPEN, OPTIONAL_INPUTS, PARAMETERS
 from gridgen.kernel import KernelKey
 
 
@@ -144,8 +145,8 @@ def function(
 ) -> Callable[[Declared], Declared]:
     """Return a decorator that attaches a record to a declaration.
 
-    Arguments come from the signature. Shared keyword arguments are a ``TypedDict`` (PEP 692); the
-    decorator writes them out in the signature.
+    Arguments come from the signature. The docstring gets what only the record has. Shared keyword
+    arguments are a ``TypedDict`` (PEP 692); the decorator writes them out in the signature.
 
     Args: attributes of ``Function``; a single algorithm needs no name.
     """
@@ -174,9 +175,58 @@ def function(
             in_time=in_time,
         )
         setattr(declared, _RECORD, noted)
+        declared.__doc__ = _completed(declared.__doc__, noted)
         return declared
 
     return record
+
+
+#: Text of arguments that are no arrays.
+_WORDS = {
+    "frame": "name of a link (merged links included) or list of names.",
+    "frames": "name of a link (merged links included) or list of names.",
+    "reference": "reference frame of the rows: ``local``, ``world`` or ``local_world_aligned``.",
+    "out": "array for the result, or a tuple of arrays for several.",
+    "schedule": "mapping of states to threads; ``auto`` selects one.",
+    "method": "algorithm; ``auto`` selects one.",
+    "integrator": "integration method.",
+    "backend": "overrides the robot's.",
+}
+
+
+def _completed(doc: str, row: Function) -> str:
+    """Return a docstring with what only the record has: arguments, errors, source."""
+    text = inspect.cleandoc(doc)
+    sections = re.split(r"\n\n(?=(?:Args|Returns|Raises|Source):)", text)
+    there = {re.findall(r"\w+", one)[0]: one for one in sections[1:]}
+    own = there.get("Args", "Args:")
+    named = {name for line in own.splitlines() for name in re.findall(r"^    (\w+):", line)}
+    names = [*row.arguments, *row.words]
+    names += [] if "options" in named else ["out", *row.options]
+    for name in dict.fromkeys(names):
+        if name not in named and (name in ARRAYS or name in _WORDS):
+            own += f"\n    {name}: {_described(name)}"
+    there["Args"] = own
+    errors = "ShapeError, DtypeError, DeviceError: an argument is invalid."
+    if any(one.refusals for one in row.methods.values()):
+        errors = f"ModelError: the robot does not support the function.\n    {errors}"
+    there.setdefault("Raises", f"Raises:\n    {errors}")
+    sources = {name: one.source for name, one in row.methods.items() if one.source}
+    if sources and "Source" not in there:
+        listed = "\n".join(f"* ``{name}``: {source}" for name, source in sources.items())
+        one, *others = dict.fromkeys(sources.values())
+        there["Source"] = f"Sources:\n\n{listed}" if others else f"Source: {one}."
+    order = (there[name] for name in ("Args", "Returns", "Raises", "Source") if name in there)
+    return "\n\n".join((sections[0], *order)) + "\n"
+
+
+def _described(name: str) -> str:
+    """Return the text of an argument: its array with the axes and the unit."""
+    if name not in ARRAYS:
+        return _WORDS[name]
+    kind = ARRAYS[name]
+    axes = ", ".join("n" if extent == OPEN else str(extent) for extent in ("B", *kind.shape))
+    return f"{kind.text} ({axes}{',' * (not kind.shape)}) [{kind.unit}]"
 
 
 def _written_out(declared: Callable[..., Any]) -> inspect.Signature:
