@@ -168,7 +168,7 @@ class Kernel:
             size = of(self.grid) * self.of_block.times(length * self.itemsize)
             self.arguments[base] = Argument((), True, size)
             return number(length), number(1)
-        length = math.prod(shape) if shape is not None else self._sources.room[self._record.name]
+        length = math.prod(shape) if shape is not None else self._sources.scratch[self._record.name]
         if staged:
             size = of(self.states).times(length * self.itemsize)
             self.arguments[base] = Argument((), True, size)
