@@ -100,6 +100,7 @@ def data_of(html: str) -> dict[str, Any]:
 
 def test_the_data_of_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Arrays of a step, springs of the joints with one velocity, the start."""
+    pytest.importorskip("mujoco")
     code = tmp_path / "code.wasm"
     code.write_bytes(b"code")
     monkeypatch.setattr(simulated, "webassembly", lambda *_: code)
@@ -130,6 +131,7 @@ def test_the_data_of_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_browser_has_the_numbers_of_the_cpu(tmp_path: Path) -> None:
     """Bit for bit what code without fused multiply-adds computes; pushes and sliders act."""
     pytest.importorskip("ziglang")
+    pytest.importorskip("mujoco")
     browser = shutil.which("chromium") or shutil.which("chromium-browser")
     if browser is None:
         pytest.skip("there is no chromium")

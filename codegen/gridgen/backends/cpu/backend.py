@@ -275,13 +275,14 @@ class CpuKernel:
 
         On return or exception (such as from a signal handler), no thread accesses the arrays.
         """
+        close = next(iter(self._codes.values())).close
         try:
             for _ in range(1, threads):
                 self._workers.hand_out(take, *arguments)
             take(*arguments)
         finally:
-            # A single call of compiled code: Python handles no signal before it returns.
-            next(iter(self._codes.values())).close(share)
+            # A single call of compiled code: Python handles a signal after it, not between others.
+            close(share)
 
     def _threads(self, states: int, seconds_per_state: float) -> int:
         """Return the number of threads for a number of states."""
