@@ -575,9 +575,9 @@ class Robot(Declared, Drawn, Exported):
             bound = robot.bind("inverse_dynamics", q, qd, qdd, out=tau)
             bound()  # reads q, qd and qdd as they are now; returns tau
 
-        A bound call validates no layout of an array and allocates nothing. On a GPU it only
+        A bound call validates no layout of an array and allocates no results. On a GPU it only
         launches kernels, on the current stream of the library of ``q``, and can be captured in a
-        CUDA graph. Arrays that a plain call would copy raise an error. On the CPU each call
+        CUDA graph; NumPy arrays are copied in each call. Arrays that a plain call would copy raise an error. On the CPU each call
         validates the numbers of its inputs as a plain call does: nearly unit quaternions are
         normalized in a copy, others raise QuaternionError.
 

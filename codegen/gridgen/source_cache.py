@@ -53,7 +53,7 @@ def _from_text(text: str) -> Sources:
 
 @cache
 def _generator() -> tuple[str, ...]:
-    """Return the state of every file of the generator: names, sizes, times.
+    """Return the state of the Python, template and header files: names, sizes, times.
 
     A version would suffice for installed packages, but not for work on the generator.
     """

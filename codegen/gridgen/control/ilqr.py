@@ -96,8 +96,8 @@ def ilqr(
         iterations:    largest number of backward passes.
         tolerance:     relative decrease of the cost at which a problem is finished.
         regularization: least weight of the squared change of the next state in a backward pass. It
-                       grows where a step fails or is short. Small positive numbers such as 1e-4
-                       help where effort limits are active.
+                       grows where a step fails or is short. Another value may help where
+                       effort limits are active and the search ends before it converges.
         dtype:         type of linearizations and backward passes. ``float32`` is faster for
                        large robots; trajectories and costs are float64 all the same.
         options:       further options of ``rollout`` and ``rollout_gradient`` without batch axes,
