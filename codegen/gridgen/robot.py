@@ -577,9 +577,9 @@ class Robot(Declared, Drawn, Exported):
 
         A bound call validates no layout of an array and allocates no results. On a GPU it only
         launches kernels, on the current stream of the library of ``q``, and can be captured in a
-        CUDA graph; NumPy arrays are copied in each call. Arrays that a plain call would copy raise an error. On the CPU each call
-        validates the numbers of its inputs as a plain call does: nearly unit quaternions are
-        normalized in a copy, others raise QuaternionError.
+        CUDA graph; NumPy arrays are copied in each call. Arrays that a plain call would copy raise
+        an error. On the CPU each call validates the numbers of its inputs as a plain call does:
+        nearly unit quaternions are normalized in a copy, others raise QuaternionError.
 
         Args:
             function:  name of a function; or a list, as of ``compute``.

@@ -320,8 +320,8 @@ class Motion(Calls):
         """Return the states of trajectories under given joint torques, computed by one kernel.
 
         The results are bitwise equal to those of repeated calls of ``step``; with ``record``, up
-        to rounding. Position and velocity limits are not enforced. A trajectory that reaches an
-        infinite or NaN state does not affect other trajectories.
+        to rounding. Velocity limits are not enforced, position limits softly for a robot with
+        contacts. A trajectory that reaches an infinite or NaN state does not affect others.
 
         Args:
             q0:            initial joint positions   (B, nq), or with several batch axes
