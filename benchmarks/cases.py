@@ -19,7 +19,7 @@ from gridgen.functions import FUNCTIONS, GENERATED
 from gridgen.kernel import KernelKey
 from gridgen.model.tree import KinematicTree
 from gridgen.modules import TracedModule
-from gridgen.options import LONGEST_PROGRAM, RobotOptions
+from gridgen.options import MAX_PROGRAM, RobotOptions
 
 States = Mapping[str, np.ndarray]
 
@@ -57,7 +57,7 @@ class Case:
     name: str
     urdf: str
     floating_base: bool
-    longest: int = LONGEST_PROGRAM
+    longest: int = MAX_PROGRAM
     constraints: tuple[Mapping[str, object], ...] = ()
 
     @cached_property

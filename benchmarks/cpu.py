@@ -55,7 +55,7 @@ BESIDE_GRID: dict[str, Any] = {
     "peers": ["gridgen_cpu"],
 }
 #: A call that is expected to take longer than this is left out of a row [s].
-LONGEST_CALL = 1.0
+MAX_CALL = 1.0
 #: States on which the results of all are compared.
 COMPARED = 16
 
@@ -188,7 +188,7 @@ def rows_of(
         calls = {
             name: contestant.run
             for name, contestant in present.items()
-            if expected.get(name, 0.0) <= LONGEST_CALL
+            if expected.get(name, 0.0) <= MAX_CALL
         }
         for call in calls.values():
             call()

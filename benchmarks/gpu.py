@@ -34,7 +34,7 @@ from gridgen.check import compare_function
 from gridgen.dynamics.functions import computation_of
 from gridgen.errors import GridGenError
 from gridgen.functions import FUNCTIONS
-from gridgen.options import DTYPE_CHOICES, LONGEST_PROGRAM
+from gridgen.options import DTYPE_CHOICES, MAX_PROGRAM
 from gridgen.robot import Robot
 from gridgen.schedules.thread.plan import plan_programs
 
@@ -132,7 +132,7 @@ def load(name: str) -> Case:
     return chain_of(CHAINS[name])
 
 
-def chain_of(bodies: int, longest: int = LONGEST_PROGRAM) -> Case:
+def chain_of(bodies: int, longest: int = MAX_PROGRAM) -> Case:
     """Return a chain, with loops if its programs have more operations than the longest."""
     urdf = serial_chain(bodies, _SEED, prismatic=0.0, continuous=0.0, skew=1.0, fixed=0.0)
     return Case(f"chain{bodies}", urdf, floating_base=False, longest=longest)
@@ -147,7 +147,7 @@ def code_rows(
     """
     for function, counts in chains.items():
         for bodies in counts:
-            for longest in (LONGEST_PROGRAM, 0):
+            for longest in (MAX_PROGRAM, 0):
                 case = chain_of(bodies, longest)
                 variant = Variant(function, "thread", "float32")
                 kernel = case.module.kernels.named(function)

@@ -36,7 +36,7 @@ from gridgen.backends.cpu.compiler import host_compiler
 from gridgen.dynamics.computation import array_size
 from gridgen.dynamics.functions import computation_of
 from gridgen.functions.types import Dtype
-from gridgen.options import LONGEST_PROGRAM
+from gridgen.options import MAX_PROGRAM
 from gridgen.schedules.thread.plan import plan_programs
 from gridgen.symbolic.program import Program
 from gridgen.user_cache import FOLDER_VARIABLE
@@ -109,7 +109,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--longest-program",
         type=int,
-        default=LONGEST_PROGRAM,
+        default=MAX_PROGRAM,
         metavar="INSTRUCTIONS",
         help="0 for loops everywhere (%(default)s)",
     )

@@ -19,8 +19,6 @@ from gridgen.runtime.parameters import inertia
 Array = NDArray[Any]
 #: State fields, and the size of the model that each has.
 _STATE = {"qpos": "nq", "qvel": "nv", "ctrl": "nu", "qfrc_applied": "nv"}
-#: Names of the objects of views, and their fields.
-_VIEWS = {"joint": ("qpos", "qvel", "qfrc_applied"), "actuator": ("ctrl",), "sensor": ("data",)}
 #: Words of ``parameters`` that each field of the model is an input by.
 _FIELDS: Mapping[str, Sequence[str]] = {
     "actuator_gainprm": ("actuator_gains",),
@@ -290,12 +288,11 @@ class Batch:
 
     def _inputs(self, rows: Any) -> dict[str, Array]:
         """Return the inputs of expanded fields."""
-        own = {**self._expanded}
-        gravity = own.get("opt.gravity", np.array(self.model.opt.gravity)[None])
-        if self.model.opt.disableflags & self._mujoco.mjtDisableBit.mjDSBL_GRAVITY:
-            gravity = np.zeros((1, 3))
-        inputs = {"gravity": gravity[rows] if len(gravity) > 1 else gravity}
+        own, inputs = self._expanded, {}
         words = {word for name in own for word in _FIELDS[name]}
+        is_off = self.model.opt.disableflags & self._mujoco.mjtDisableBit.mjDSBL_GRAVITY
+        if "opt.gravity" in own and not is_off:
+            inputs["gravity"] = own["opt.gravity"][rows]
 
         def read(name: str) -> Array:
             found: Array = own[name][rows] if name in own else getattr(self.model, name)[None]

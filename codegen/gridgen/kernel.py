@@ -22,7 +22,7 @@ WITH_EFFORTS = "with_efforts"
 #: Functions whose parts are not computed side by side.
 UNFUSED = ("inverse_kinematics", "rollout", "trajectory_cost")
 # Characters of the longest name that consists of the names of fused functions.
-_LONGEST = 120
+_MAX_NAME = 120
 
 #: Threads of a GPU that execute in lockstep.
 WARP = 32
@@ -32,7 +32,7 @@ WARP = 32
 MAX_STAGED = 192
 #: Instructions of the longest program that a thread runs for two states at once: a pair of values
 #: takes two registers. arm7's forward dynamics takes 166, the quadruped's inverse dynamics 255.
-LONGEST_PAIRED = 1000
+MAX_PAIRED = 1000
 
 
 class Product(NamedTuple):
@@ -104,7 +104,7 @@ class KernelKey:
             frames = (filter(None, (part.frame, part.reference)) for part in self.parts)
             of = "_and_".join(map("_".join, frames))
             name = f"{self.function}_of_{of}" if of else ""
-        if len(name) <= _LONGEST:
+        if len(name) <= _MAX_NAME:
             return name
         digest = hashlib.blake2s(name.encode(), digest_size=6).hexdigest()
         return f"{self.function}_of_{len(self.parts)}_{digest}"

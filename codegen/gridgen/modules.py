@@ -21,7 +21,7 @@ from gridgen.functions import GENERATED
 from gridgen.kernel import Kernel, KernelKey, Work
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import robot_ident, similar
-from gridgen.options import LONGEST_GPU_PROGRAM, LONGEST_PROGRAM
+from gridgen.options import MAX_GPU_PROGRAM, MAX_PROGRAM
 from gridgen.progress import announced
 from gridgen.runtime.module.description import ModuleRecord, RobotRecord
 from gridgen.runtime.module.files import WholeModule
@@ -154,8 +154,8 @@ class TracedModule:
     def __init__(
         self,
         tree: KinematicTree,
-        longest: int = LONGEST_PROGRAM,
-        longest_on_gpu: int = LONGEST_GPU_PROGRAM,
+        longest: int = MAX_PROGRAM,
+        longest_on_gpu: int = MAX_GPU_PROGRAM,
     ) -> None:
         self.tree, self._limits = tree, (longest, longest_on_gpu)
         self._ident = robot_ident(tree.name)

@@ -23,7 +23,7 @@ from gridgen.naming import one_line, show, show_value
 Check = Callable[[str, Any], Any]
 
 #: Bytes of the longest file of an option. Values, and levels of them, in the largest option.
-LONGEST_FILE, MAX_VALUES, DEEPEST = 32 * 2**20, 1 << 25, 16
+MAX_FILE, MAX_VALUES, DEEPEST = 32 * 2**20, 1 << 25, 16
 #: Endings of files with lists of dictionaries.
 LIST_FILES = (".json", ".yaml", ".yml")
 #: The word for the spheres of a file's own collision shapes.
@@ -258,15 +258,15 @@ def read_allowed(option: str, given: object) -> tuple[tuple[str, str], ...] | No
 
 
 def _text(path: str | os.PathLike[str], option: str) -> str:
-    """Return the text of a regular file of an option, of ``LONGEST_FILE`` bytes at most."""
+    """Return the text of a regular file of an option, of ``MAX_FILE`` bytes at most."""
     where = f"{option}: {os.fspath(path)}"
     try:
         with open(path, "rb") if stat.S_ISREG(os.stat(path).st_mode) else open(os.devnull) as file:
-            data = file.read(LONGEST_FILE + 1)
+            data = file.read(MAX_FILE + 1)
         if isinstance(data, str):
             raise OptionError(f"{where}: not a regular file; give the path of one")
-        if len(data) > LONGEST_FILE:
-            raise OptionError(f"{where}: longer than {LONGEST_FILE // 2**20} MiB; make it shorter")
+        if len(data) > MAX_FILE:
+            raise OptionError(f"{where}: longer than {MAX_FILE // 2**20} MiB; make it shorter")
         return data.decode()
     except (OSError, ValueError) as error:  # ValueError: not UTF-8, or a null character in a path
         raise OptionError(f"{where}: {one_line(error)}") from error

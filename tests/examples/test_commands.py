@@ -1,4 +1,4 @@
-"""Commands that pages name run as they are named, but for words that make them short.
+"""Commands that pages name run as they are named, except for words that make them short.
 
 Those that run here take a compiler, a minute or two in all and packages that a newcomer lacks:
 `.ci/run` asks for them. Each is run from a copy of what it reads and writes.

@@ -6,7 +6,7 @@ import random
 
 from gridgen.kernel import KernelKey
 from gridgen.model.tree import KinematicTree
-from gridgen.options import LONGEST_PROGRAM
+from gridgen.options import MAX_PROGRAM
 from gridgen.schedules.thread.plan import plan_programs
 from gridgen.symbolic.expr import Expr
 from gridgen.symbolic.program import Array, Program, build_program
@@ -46,7 +46,7 @@ def random_program(seed: int) -> Program:
 
 
 def plan_thread(
-    tree: KinematicTree, function: str | KernelKey, longest: int = LONGEST_PROGRAM
+    tree: KinematicTree, function: str | KernelKey, longest: int = MAX_PROGRAM
 ) -> Program:
     """Trace a function: straight-line code, or loops if it exceeds ``longest`` instructions."""
     return plan_programs(tree, function, longest, longest).cpu

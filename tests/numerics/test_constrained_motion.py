@@ -169,12 +169,12 @@ def test_booleans_defaults_and_axes_of_constraints() -> None:
     tree = held_tree("arm6")
     (q, qd, tau, dt), options = given(robot, tree, "float64")
     active = options["active"]
-    wanted = robot.rollout(q, qd, tau, dt, active=active)
+    expected = robot.rollout(q, qd, tau, dt, active=active)
     for same in (active > 0, active.astype(int), active.tolist()):
-        for one, other in zip(robot.rollout(q, qd, tau, dt, active=same), wanted, strict=True):
+        for one, other in zip(robot.rollout(q, qd, tau, dt, active=same), expected, strict=True):
             np.testing.assert_array_equal(one, other)
     alone = robot.rollout(q[0], qd[0], tau[0], float(dt[0]), active=active[0])  # (T, k)
-    np.testing.assert_array_equal(alone[0], wanted[0][0])
+    np.testing.assert_array_equal(alone[0], expected[0][0])
     of_step = robot.step(q, qd, tau[:, 0], dt), robot.step(q, qd, tau[:, 0], dt, active=[[1]] * 3)
     np.testing.assert_array_equal(of_step[0][0], of_step[1][0])
     with pytest.raises(ShapeError, match="active has shape"):
@@ -202,10 +202,10 @@ def test_linearized_steps_are_those_of_complex_steps(
         q, qd = evaluate_reference(tree, f"step_{integrator}", {**x, key: value})
         change = {"q0": start[0], "q1": q}
         (way,) = evaluate_reference(tree, "difference", change)
-        wanted = np.imag(np.concatenate((way, qd), axis=1)) / COMPLEX_STEP
+        expected = np.imag(np.concatenate((way, qd), axis=1)) / COMPLEX_STEP
         found = A[:, :, column] if column < 2 * n else B[:, :, column - 2 * n]
-        scale = max(1.0, np.abs(wanted).max())
-        np.testing.assert_allclose(found, wanted, rtol=0.0, atol=1e-7 * scale)
+        scale = max(1.0, np.abs(expected).max())
+        np.testing.assert_allclose(found, expected, rtol=0.0, atol=1e-7 * scale)
 
 
 @pytest.mark.parametrize(

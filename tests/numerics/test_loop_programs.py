@@ -24,7 +24,7 @@ from gridgen.dynamics.functions import (
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.model.tree import KinematicTree
 from gridgen.modules import TracedModule
-from gridgen.options import LONGEST_PROGRAM
+from gridgen.options import MAX_PROGRAM
 from gridgen.robot import Robot
 from gridgen.schedules.thread.plan import MAX_SHARED, is_longer, is_never_in_loops, plan_loops
 from helpers.oracle import Oracle
@@ -295,9 +295,9 @@ def test_loops_of_a_gpu_leave_the_cpu_its_bits() -> None:
     def computed(backend: BackendName, *limits: int) -> np.ndarray:
         return Robot(TracedModule(tree, *limits), backend).mass_matrix(q)
 
-    lines, loops = computed("cpu", LONGEST_PROGRAM), computed("cpu", 0)
-    np.testing.assert_array_equal(computed("cpu", LONGEST_PROGRAM, 0), lines)
-    np.testing.assert_array_equal(computed("emulated", LONGEST_PROGRAM, 0), loops)
+    lines, loops = computed("cpu", MAX_PROGRAM), computed("cpu", 0)
+    np.testing.assert_array_equal(computed("cpu", MAX_PROGRAM, 0), lines)
+    np.testing.assert_array_equal(computed("emulated", MAX_PROGRAM, 0), loops)
     np.testing.assert_allclose(loops, lines, atol=1e-13)
 
 
@@ -310,9 +310,9 @@ def test_a_rollout_takes_the_programs_of_its_target() -> None:
         robot = Robot(TracedModule(tree, *limits), backend)
         return np.hstack([a.reshape(BATCH, -1) for a in robot.rollout(x["q"], x["qd"], tau, 0.01)])
 
-    lines, loops = computed("cpu", LONGEST_PROGRAM), computed("cpu", 0)
-    np.testing.assert_array_equal(computed("cpu", LONGEST_PROGRAM, 0), lines)
-    np.testing.assert_array_equal(computed("emulated", LONGEST_PROGRAM, 0), loops)
+    lines, loops = computed("cpu", MAX_PROGRAM), computed("cpu", 0)
+    np.testing.assert_array_equal(computed("cpu", MAX_PROGRAM, 0), lines)
+    np.testing.assert_array_equal(computed("emulated", MAX_PROGRAM, 0), loops)
     np.testing.assert_allclose(loops, lines, rtol=1e-9, atol=1e-9)
 
 

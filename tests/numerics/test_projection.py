@@ -178,8 +178,8 @@ def test_pytorch_maps_projections_and_differentiates_residuals() -> None:
 
     robot = gridgen.load(FOUR_BAR, constraints=LOOP, backend="cpu")
     start = torch.tensor(open_states(np.random.default_rng(4), 3))
-    wanted = robot.project(start.numpy()).q
-    assert np.array_equal(torch.vmap(robot.project)(start).q.numpy(), wanted)
+    expected = robot.project(start.numpy()).q
+    assert np.array_equal(torch.vmap(robot.project)(start).q.numpy(), expected)
     start.requires_grad_(True)
     (slope,) = torch.autograd.grad(robot.constraint_residual(start).sum(), start)
     J = robot.constraint_jacobian(start.detach().numpy())

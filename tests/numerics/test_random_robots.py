@@ -77,14 +77,14 @@ def value(tree: KinematicTree, function: str, x: dict[str, Array]) -> Array:
 
 def assert_solves(matrix: Array, found: Array, right: Array, what: str) -> None:
     """Look at matrix found = right, state by state."""
-    wanted = np.linalg.solve(matrix, right[..., None])[..., 0]
-    error = np.abs(found - wanted).max(axis=1) / np.abs(wanted).max(axis=1)
+    expected = np.linalg.solve(matrix, right[..., None])[..., 0]
+    error = np.abs(found - expected).max(axis=1) / np.abs(expected).max(axis=1)
     limit = TOLERANCE * np.linalg.cond(matrix)
     assert (error <= limit).all(), f"{what}: {error.max():.1e}"
 
 
-def assert_close(found: Array, wanted: Array, what: str, tolerance: float = TOLERANCE) -> None:
-    error = np.abs(found - wanted).max() / np.abs(wanted).max()
+def assert_close(found: Array, expected: Array, what: str, tolerance: float = TOLERANCE) -> None:
+    error = np.abs(found - expected).max() / np.abs(expected).max()
     assert error <= tolerance, f"{what}: {error:.1e}"
 
 
@@ -117,10 +117,10 @@ def look_at_dynamics(tree: KinematicTree, urdf: str, x: dict[str, Array]) -> Non
     weight = np.abs(value(tree, "gravity_forces", x) - at_rest).max()
     assert weight <= TOLERANCE * max(np.abs(at_rest).max(), 1e-3), "gravity_forces"
     assert_close(M, oracle.evaluate("mass_matrix", x), "mass_matrix")
-    wanted = oracle.evaluate("bias_forces", x)
+    expected = oracle.evaluate("bias_forces", x)
     # Where all of it cancels, nothing is left to compare with.
-    scale = max(np.abs(wanted).max(), 1e-3)
-    assert np.abs(h - wanted).max() <= TOLERANCE * scale, "bias_forces"
+    scale = max(np.abs(expected).max(), 1e-3)
+    assert np.abs(h - expected).max() <= TOLERANCE * scale, "bias_forces"
     free = [] if tree.has_mimic else tree.bodies
     turns = [body.q_index for body in free if body.kind == "revolute"]
     turned = {**x, "q": x["q"].copy()}
@@ -173,20 +173,20 @@ def look_at_derivatives(tree: KinematicTree, x: dict[str, Array]) -> None:
     condition = np.linalg.cond(value(tree, "mass_matrix", x)).max()
     limit = 1e2 * TOLERANCE * condition
     of_position = 2 * tree.nv
-    wanted = derivatives(value(tree, f"inverse_dynamics{loads}", moved))[..., :of_position]
+    expected = derivatives(value(tree, f"inverse_dynamics{loads}", moved))[..., :of_position]
     found = np.concatenate(evaluate_reference(tree, f"inverse_dynamics_gradient{loads}", x), axis=2)
-    assert_close(found, wanted, "inverse_dynamics_gradient", 10 * TOLERANCE)
+    assert_close(found, expected, "inverse_dynamics_gradient", 10 * TOLERANCE)
     for more in ("", loads):
-        wanted = derivatives(value(tree, f"forward_dynamics_crba{more}", moved))
+        expected = derivatives(value(tree, f"forward_dynamics_crba{more}", moved))
         gradient = evaluate_reference(tree, f"forward_dynamics_gradient{more}", x)
-        assert_close(np.concatenate(gradient, axis=2), wanted, f"forward_dynamics{more}", limit)
+        assert_close(np.concatenate(gradient, axis=2), expected, f"forward_dynamics{more}", limit)
     for name in (*INTEGRATORS, f"{INTEGRATORS[0]}{loads}"):
         q_end, qd_end = evaluate_reference(tree, f"step_{name}", moved)
         begin = np.concatenate([evaluate_reference(tree, f"step_{name}", x)[0]] * count)
         way = value(tree, "difference", {"q0": begin, "q1": q_end})
-        wanted = derivatives(np.concatenate([way, qd_end], axis=1))
+        expected = derivatives(np.concatenate([way, qd_end], axis=1))
         found = np.concatenate(evaluate_reference(tree, f"step_gradient_{name}", x), axis=2)
-        assert_close(found, wanted, f"step_gradient_{name}", limit)
+        assert_close(found, expected, f"step_gradient_{name}", limit)
 
 
 @pytest.mark.parametrize(("count", "most"), SIZES)
@@ -287,10 +287,10 @@ def test_accelerations_are_those_of_mujoco(count: int, most: int) -> None:
         data = mujoco.MjData(model)
         data.qpos, data.qvel, data.qfrc_applied = qpos, spread @ qd, spread @ tau
         mujoco.mj_forward(model, data)
-        wanted = spread.T @ data.qacc - drift
+        expected = spread.T @ data.qacc - drift
         M = value(tree, "mass_matrix", x)
         limit = 1e2 * TOLERANCE * np.linalg.cond(M).max()
         for method in ("aba", "crba"):
-            assert_close(value(tree, f"forward_dynamics_{method}", x)[0], wanted, method, limit)
+            assert_close(value(tree, f"forward_dynamics_{method}", x)[0], expected, method, limit)
 
     holds()

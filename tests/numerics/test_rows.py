@@ -84,7 +84,7 @@ def test_tiles_that_a_function_copies_have_the_same_bits(monkeypatch: pytest.Mon
     """Long programs have one, whose parts a GPU does not join."""
     x = states("arm6", False, "float32", 45)
     inline = gridgen.load(urdf_path("arm6"), backend="emulated").mass_matrix_inverse(x["q"])
-    monkeypatch.setattr(thread, "LONGEST_INLINE", 0)
+    monkeypatch.setattr(thread, "MAX_INLINE", 0)
     apart = gridgen.load(urdf_path("arm6"), backend="emulated").mass_matrix_inverse(x["q"])
     np.testing.assert_array_equal(inline, apart)
 
@@ -109,15 +109,17 @@ def test_rollouts_in_rows_have_the_bits_of_any_strides(
         given = x["q"], x["qd"], np.stack([x["tau"]] * steps, axis=1), np.asarray(1e-3, dtype)
         for store_every in (1, 2, "last"):
             told = {"store_every": store_every, "return_efforts": True, **options}
-            wanted = on_cpu.rollout(*given, **told)
-            out = tuple(np.empty(a.shape[::-1], dtype).T for a in wanted)
+            expected = on_cpu.rollout(*given, **told)
+            out = tuple(np.empty(a.shape[::-1], dtype).T for a in expected)
             for found in (robot.rollout(*given, **told), robot.rollout(*given, out=out, **told)):
-                assert all(map(np.array_equal, found, wanted))
+                assert all(map(np.array_equal, found, expected))
         bars = tuple(np.ones_like(a) for a in on_cpu.rollout(*given, **options))
-        wanted = on_cpu.rollout_vjp(*given, bars, **options)
-        out = tuple(np.empty(a.shape[::-1], dtype).T for a in wanted)
-        assert all(map(np.array_equal, robot.rollout_vjp(*given, bars, **options), wanted))
-        assert all(map(np.array_equal, robot.rollout_vjp(*given, bars, out=out, **options), wanted))
+        expected = on_cpu.rollout_vjp(*given, bars, **options)
+        out = tuple(np.empty(a.shape[::-1], dtype).T for a in expected)
+        assert all(map(np.array_equal, robot.rollout_vjp(*given, bars, **options), expected))
+        assert all(
+            map(np.array_equal, robot.rollout_vjp(*given, bars, out=out, **options), expected)
+        )
 
 
 @pytest.mark.parametrize(
@@ -141,9 +143,9 @@ def test_two_states_of_a_thread_have_the_bits_of_one(
     on_cpu = gridgen.load(urdf_path("arm6"))
     for batch in (1, 32, 33, 64, 203):
         x = states("arm6", False, "float32", batch)
-        wanted = on_cpu.evaluate(function, x)
+        expected = on_cpu.evaluate(function, x)
         for arrays in (x, in_columns(x)):
-            np.testing.assert_array_equal(robot.evaluate(function, arrays), wanted)
+            np.testing.assert_array_equal(robot.evaluate(function, arrays), expected)
 
 
 # -- sanitizers ---------------------------------------------------------------------------------

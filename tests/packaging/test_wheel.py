@@ -63,8 +63,8 @@ def test_the_source_archive_holds_what_tests_need(built):
     with tarfile.open(path) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     for folder in ("codegen", "templates", "robots", "tests", "benchmarks"):
-        wanted = {f"{folder}/{name}" for name in files_below(ROOT / folder) if name[0] != "."}
-        assert names >= wanted, wanted - names
+        expected = {f"{folder}/{name}" for name in files_below(ROOT / folder) if name[0] != "."}
+        assert names >= expected, expected - names
     assert names >= {"README.md", "LICENSE", "CHANGELOG.md", "Makefile", "pyproject.toml"}
 
 

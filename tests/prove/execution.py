@@ -29,7 +29,7 @@ _ADDRESS = re.compile(r"\[\s*(?P<base>[\w$%]+)\s*(\+\s*(?P<offset>-?\w+))?\s*\]"
 _PASSES = 20
 _FOREVER = 1 << 62
 _LARGE = 1 << 16
-# Values of a table that are told apart.
+# Most values of a table that are distinguished.
 _LISTED = 600
 _FLIPPED = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
 _UNSIGNED = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}

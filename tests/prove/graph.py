@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from fake_gpu.ptx.parser import Function, Instruction, Label, Variable
+from fake_gpu.ptx.parser import Function, Instruction, Label
 
 
 @dataclass
@@ -29,7 +29,7 @@ class Block:
 
 
 def blocks_of(function: Function) -> list[Block]:
-    """Return the blocks that can be reached, each after those before it but for back edges."""
+    """Return the blocks that can be reached, each after its predecessors, except by back edges."""
     raw, labels = _split(function)
     ends = [_targets(i, code, labels, len(raw)) for i, code in enumerate(raw)]
     order: list[int] = []
@@ -137,7 +137,3 @@ def _find_loops(blocks: list[Block]) -> None:
         if len(members) > 1 or header.number in header.before:
             for member in members:
                 blocks[member].loops += (header.number,)
-
-
-def shared_variables(function: Function) -> list[Variable]:
-    return [s for s in function.body if isinstance(s, Variable) and s.space == "shared"]

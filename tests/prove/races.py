@@ -22,7 +22,7 @@ from prove.terms import Term, Unknown, number, of, product_of
 
 @dataclass
 class Group:
-    """Accesses with the same address but for a constant, under the same conditions.
+    """Accesses whose addresses differ by a constant, under the same conditions.
 
     Attributes:
         term:    the address without constant.

@@ -18,7 +18,7 @@ import z3
 _NUMBERS = itertools.count()
 #: Steps of Z3 for one question, the same on every machine; no answer is no proof.
 PATIENCE = 20_000_000
-#: Values of a factor that are told apart in a product.
+#: Most values of a factor that are distinguished in a product.
 FEW = 32
 
 
@@ -196,12 +196,10 @@ class Facts:
 
     Attributes:
         always:    hold for each launch.
-        questions: the number of questions to Z3.
     """
 
     def __init__(self) -> None:
         self.always: list[z3.BoolRef] = []
-        self.questions = 0
         self._products: dict[int, Monomial] = {}
         self._mentioned: dict[int, tuple[z3.ExprRef, frozenset[Monomial]]] = {}
         self._own: dict[Monomial, list[z3.BoolRef]] = {}
@@ -270,7 +268,6 @@ class Facts:
 
     def solve(self, claims: Iterable[z3.BoolRef]) -> z3.ModelRef | str | None:
         """Return values for claims, with no facts but these; see ``model``."""
-        self.questions += 1
         solver = z3.SolverFor("QF_LIA")
         solver.set("rlimit", PATIENCE)
         solver.add(*claims)

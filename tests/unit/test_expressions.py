@@ -105,7 +105,7 @@ def test_controls_are_constants_or_inputs_of_expressions() -> None:
 
 def test_refused_expressions(monkeypatch: pytest.MonkeyPatch) -> None:
     robot = gridgen.load(OWN / "arm6.urdf")
-    monkeypatch.setattr(expressions, "LONGEST_FOR_SYMPY", 100)
+    monkeypatch.setattr(expressions, "MAX_FOR_SYMPY", 100)
     with pytest.raises(ModelError, match=r"operations, more than 100; use casadi"):
         robot.sympy("mass_matrix")
     cases: list[tuple[dict[str, Any], str]] = [

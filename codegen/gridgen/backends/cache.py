@@ -36,7 +36,7 @@ from gridgen.user_cache import (
 
 #: Timeout for a holder that is stopped or on an unreachable machine [s].
 PATIENCE = 600.0
-_MIN_PAUSE, _LONGEST_PAUSE = 0.01, 0.2
+_MIN_PAUSE, _MAX_PAUSE = 0.01, 0.2
 
 # File locks do not exclude threads of the same process. A fork copies a locked lock but not its
 # thread, so the key contains the process.
@@ -86,7 +86,7 @@ def _locked(path: Path, deadline: float) -> int | None:
             if os.path.samestat(os.fstat(file), os.stat(path)):
                 return file
         except (BlockingIOError, PermissionError):
-            pause = min(2 * pause + _MIN_PAUSE, _LONGEST_PAUSE)
+            pause = min(2 * pause + _MIN_PAUSE, _MAX_PAUSE)
         except FileNotFoundError:  # its former holder has removed it; samestat detects a new file
             pass
         except OSError:  # a file system without locks

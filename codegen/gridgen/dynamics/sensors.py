@@ -30,7 +30,7 @@ from gridgen.dynamics.integrators import accelerations
 from gridgen.dynamics.kinematics import BodyMotion, all_motions, each, joint_rate
 from gridgen.dynamics.mass import Mass, body_mass, constant_mass, second_moments
 from gridgen.dynamics.rnea import body_forces
-from gridgen.dynamics.state import Numbers, State
+from gridgen.dynamics.state import Numbers, State, followed
 from gridgen.model.kinematic_tree import Body, Frame, KinematicTree, Sensor
 from gridgen.model.pose import Matrix3, to_quaternion
 from gridgen.model.pose import multiply as matrix_product
@@ -348,9 +348,7 @@ def _joint_turn(body: Body, q: Numbers, scalars: Scalars) -> Quaternion:
 
 def _joint_position(body: Body, q: Numbers, scalars: Scalars) -> Scalar:
     position = q[body.q_index]
-    if not body.mimics:
-        return position
-    return scalars.constant(body.multiplier) * position + scalars.constant(body.offset)
+    return followed(body, position, scalars) if body.mimics else position
 
 
 def _jointpos(seen: Observation, sensor: Sensor) -> list[Scalar]:

@@ -176,14 +176,18 @@ class State:
         return placed
 
 
+def followed(body: Body, position: Scalar, scalars: Scalars) -> Scalar:
+    """Return the position of a joint that mimics one with a position."""
+    return scalars.constant(body.multiplier) * position + scalars.constant(body.offset)
+
+
 def placement(index: int, body: Body, q: Numbers, scalars: Scalars) -> Placement:
     """Return the placement of a body in its parent."""
     scalars.begin("placement", index)
     joint = body.joint_type
     position = q[body.q_index : body.q_index + joint.nq]
     if body.mimics:
-        scaled = scalars.constant(body.multiplier) * position[0]
-        position = [scaled + scalars.constant(body.offset)]
+        position = [followed(body, position[0], scalars)]
     turn, slide = joint.transform(index, position, scalars)
     origin = constants(body.translation, scalars)
     if joint.nv == 1 and not joint.slides:

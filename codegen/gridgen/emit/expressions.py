@@ -18,7 +18,7 @@ from gridgen.schedules.thread.plan import plan_lines
 from gridgen.symbolic.program import Program, stored
 
 #: Operations of the longest program for SymPy, whose expressions repeat shared terms.
-LONGEST_FOR_SYMPY = 5000
+MAX_FOR_SYMPY = 5000
 #: Functions of q, qd and one more array with analytical Jacobians, and the functions of these.
 _ANALYTICAL = {
     "inverse_dynamics": ("inverse_dynamics_gradient", "mass_matrix"),
@@ -155,9 +155,9 @@ class Expressions:
         """Return arrays of expressions; see ``Robot.sympy``."""
         sp = _library("sympy")
         spec, program = computation_of(self._tree, key), plan_lines(self._tree, key)
-        if program.operations > LONGEST_FOR_SYMPY:
+        if program.operations > MAX_FOR_SYMPY:
             raise ModelError(
-                f"{key.name} has {program.operations} operations, more than {LONGEST_FOR_SYMPY}; "
+                f"{key.name} has {program.operations} operations, more than {MAX_FOR_SYMPY}; "
                 "use casadi"
             )
         symbols = {

@@ -48,7 +48,7 @@ _MIN_GAIN = 0.04
 
 # Instructions of the longest program to order, which takes 0.03 ms per instruction: a sixth of the
 # time to compile it.
-_LONGEST = 60_000
+_MAX_ORDERED = 60_000
 
 
 class _Task(NamedTuple):
@@ -86,7 +86,7 @@ def ordered(program: Program) -> Program:
             else:
                 constants.append(_Task(step, block, reads))
     groups = [_store_at_once(group) for group in groups if group]
-    is_long = program.instructions > _LONGEST
+    is_long = program.instructions > _MAX_ORDERED
     tasks = _flat(groups) if is_long else _cheapest(groups, program.instructions)
     blocks = _in_blocks(_with_constants(constants, tasks), inputs)
     return replace(program, blocks=blocks, steps=steps)

@@ -64,12 +64,12 @@ def _unless_short(fill: Fill) -> Store | Fill:
 #: The speed of a long program is the same for parts of 250 to 8000, within 5 %. GCC's time per
 #: instruction is least from 600 to 1200, and fewer, longer parts move less through memory. A
 #: program of 2000 to 3500 loses up to 7 % when split, but GCC needs three times as long without.
-LONGEST_WHOLE = 2500
-LONGEST_PART = 1250
+MAX_WHOLE = 2500
+MAX_PART = 1250
 #: Instructions of the longest program whose parts a GPU joins, and of the longest in float64. NVRTC
 #: takes 8 s for it, and 26 s for one of 17,600. In float64, it gives up on one of 8,900, which then
 #: has 32 registers and 19 kB of stack.
-LONGEST_JOINED, LONGEST_JOINED_DOUBLE = 12_000, 7_000
+MAX_JOINED, MAX_JOINED_DOUBLE = 12_000, 7_000
 #: Most values that remain in registers of a GPU. A thread has 255; the compiler computes some of
 #: the values again.
 MAX_WAITING = 256
@@ -156,7 +156,7 @@ class SplitProgram:
 
 
 def split_program(
-    program: Program, longest_part: int = LONGEST_PART, longest_whole: int = LONGEST_WHOLE
+    program: Program, longest_part: int = MAX_PART, longest_whole: int = MAX_WHOLE
 ) -> SplitProgram | None:
     """Split a program into parts; return ``None`` for a short one or one with loops.
 
@@ -185,7 +185,7 @@ def split_program(
             else:
                 steps.append(step)
     cuts = _cuts(steps, inputs, longest_part)
-    is_joined = program.instructions <= LONGEST_JOINED
+    is_joined = program.instructions <= MAX_JOINED
     return _hand_on(steps, inputs, cuts, _parked(steps, inputs, cuts) if is_joined else set())
 
 

@@ -32,10 +32,10 @@ from gridgen.symbolic.trace import Loops, TraceScalars
 #: Instructions of the longest program with the names of bodies in its variables, and bodies of the
 #: largest robot with them. Names would be a third of the text of others: their variables have the
 #: numbers in each file's table of bodies.
-LONGEST_NAMED, MAX_NAMED = 2500, 8
+MAX_NAMED_PROGRAM, MAX_NAMED_BODIES = 2500, 8
 
 #: Maximum number of operands of an expression; longer ones are split into statements.
-_LONGEST_EXPRESSION = 8
+_MAX_EXPRESSION = 8
 #: Operations that always have their own statement.
 _STATED = frozenset("sin cos div sign sqrt exp log atan2 select read".split())
 
@@ -303,7 +303,7 @@ def used_inputs(program: Program) -> set[str]:
 
 def has_names(bodies: int, instructions: int) -> bool:
     """Return whether the variables of a program have the names of bodies."""
-    return bodies <= MAX_NAMED and instructions <= LONGEST_NAMED
+    return bodies <= MAX_NAMED_BODIES and instructions <= MAX_NAMED_PROGRAM
 
 
 def build_program(
@@ -422,7 +422,7 @@ def _stated(trace: TraceScalars, nodes: Sequence[Expr], uses: dict[int, int]) ->
         for operand in sorted(read, key=lambda arg: size[arg.index]):
             inlined = operand.index not in stated and operand.op not in ("const", "input")
             foreign = inlined and operand.block != node.block
-            if foreign or operands + size[operand.index] > _LONGEST_EXPRESSION:
+            if foreign or operands + size[operand.index] > _MAX_EXPRESSION:
                 stated.add(operand.index)
                 size[operand.index] = 1
             operands += size[operand.index]

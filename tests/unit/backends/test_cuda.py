@@ -238,13 +238,13 @@ def test_what_was_prepared_for_arrays_anywhere_is_told_where_they_lie(monkeypatc
     enqueue = kernel.prepare_anywhere(arguments(), 300)
     enqueue(places[0], 77)
     begins = range(0, 300, most)
-    wanted = {stream: [] for stream in (78, 77)}
-    for stream, (x, y) in zip(wanted, places[::-1], strict=True):
+    expected = {stream: [] for stream in (78, 77)}
+    for stream, (x, y) in zip(expected, places[::-1], strict=True):
         for begin in begins:
             at = x + begin * 2 * 4, 2, 1, y + begin * 4, 1, 1000
-            wanted[stream].append([*at, min(300 - begin, most)])
+            expected[stream].append([*at, min(300 - begin, most)])
     assert [row[-1] for row in devices.launched] == [78] * len(begins) + [77] * len(begins)
-    assert devices.parameters == [*wanted[78], *wanted[77]]
+    assert devices.parameters == [*expected[78], *expected[77]]
 
 
 @pytest.mark.parametrize("cached", ["sm_90", "compute_80", None])

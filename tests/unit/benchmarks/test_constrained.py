@@ -23,8 +23,8 @@ TOLERANCES = {"PV-OSIMr": 1e-11, "proxPV": 1e-6}
 def test_all_algorithms_compute_the_same(name: str, method: str) -> None:
     tree = TREES[name]
     x = states_of(tree, 3)
-    wanted = computed(tree, x, "factors of M", np.float64)
-    for found, own in zip(computed(tree, x, method, np.float64), wanted, strict=True):
+    expected = computed(tree, x, "factors of M", np.float64)
+    for found, own in zip(computed(tree, x, method, np.float64), expected, strict=True):
         assert_allclose(found, own, rtol=0.0, atol=TOLERANCES[method] * np.abs(own).max())
 
 

@@ -136,8 +136,8 @@ class Peer:
         return qdd, self.in_axes_of_to(forces)
 
 
-def close(actual: np.ndarray, wanted: np.ndarray, tolerance: float) -> None:
-    assert_allclose(actual, wanted, rtol=0.0, atol=tolerance * max(1.0, np.abs(wanted).max()))
+def close(actual: np.ndarray, expected: np.ndarray, tolerance: float) -> None:
+    assert_allclose(actual, expected, rtol=0.0, atol=tolerance * max(1.0, np.abs(expected).max()))
 
 
 @pytest.mark.parametrize(("name", "floating", "given"), CONTACTS)
@@ -152,9 +152,9 @@ def test_contacts_with_the_world_are_pinocchios(name: str, floating: bool, given
             keep_still(tree, x, i)
     qdd, forces = evaluate_reference(tree, "constrained_forward_dynamics", x)
     for i in range(4):
-        wanted = peer.dynamics(x, i)
-        close(qdd[i], wanted[0], 1e-9)
-        close(forces[i], wanted[1], 1e-9)
+        expected = peer.dynamics(x, i)
+        close(qdd[i], expected[0], 1e-9)
+        close(forces[i], expected[1], 1e-9)
 
 
 @pytest.mark.parametrize(("name", "floating", "given"), CONTACTS)
@@ -187,9 +187,9 @@ def test_impacts_are_pinocchios(name: str, floating: bool, given: list) -> None:
     x["restitution"][:] = x["restitution"][:, :1]
     after, impulses = evaluate_reference(tree, "impulse_dynamics", x)
     for i in range(3):
-        wanted = peer.impact(x, i)
-        close(after[i], wanted[0], 1e-9)
-        close(impulses[i], wanted[1], 1e-9)
+        expected = peer.impact(x, i)
+        close(after[i], expected[0], 1e-9)
+        close(impulses[i], expected[1], 1e-9)
         J = jacobian(tree, x, i)
         share = x["restitution"][i, 0]
         close(J @ after[i], -share * (J @ x["qd"][i]), 1e-9)
@@ -207,9 +207,9 @@ def test_forces_that_carry_a_robot_have_least_norm(name: str) -> None:
         here, *_ = rows_at(tree, {key: value[i : i + 1] for key, value in x.items()})
         J = np.array(turned_rows(here))[:, :, 0] * np.repeat(x["active"][i], rows)[:, None]
         root = np.repeat(x["weights"][i], rows) ** 0.5
-        wanted = np.linalg.pinv((J[:, :6] / root[:, None]).T) @ total[i, :6] / root
-        close(forces[i], wanted, 1e-9)
-        close(tau[i], total[i] - J.T @ wanted, 1e-9)
+        expected = np.linalg.pinv((J[:, :6] / root[:, None]).T) @ total[i, :6] / root
+        close(forces[i], expected, 1e-9)
+        close(tau[i], total[i] - J.T @ expected, 1e-9)
         close(tau[i, :6], np.zeros(6), 1e-9)
 
 
@@ -225,8 +225,8 @@ def test_forward_dynamics_answers_inverse_dynamics() -> None:
     tree = load_tree("arm6", constraints=CONSTRAINTS["arm6"])
     x = random_states(tree, 2, np.random.default_rng(10))
     tau, forces = evaluate_reference(tree, "constrained_inverse_dynamics", x)
-    (wanted,) = evaluate_reference(tree, "inverse_dynamics", x)
-    close(tau, wanted, 1e-13)
+    (expected,) = evaluate_reference(tree, "inverse_dynamics", x)
+    close(tau, expected, 1e-13)
     assert not forces.any()
 
 
@@ -255,9 +255,9 @@ def check_product(tree: KinematicTree, function: str, kind: str, wrt: Sequence[s
     x = random_states(tree, 3, rng) | random_changes([kernel], 3, rng)
     x["active"][:] = 1.0
     found = run(plan_lines(tree, key), {n: list(x[n].reshape(3, -1).T) for n in kernel.inputs})
-    for result, wanted in zip(found.values(), evaluate_reference(tree, key, x), strict=True):
+    for result, expected in zip(found.values(), evaluate_reference(tree, key, x), strict=True):
         numbers = np.stack([np.broadcast_to(entry, 3) for entry in result], axis=1)
-        close(numbers.reshape(wanted.shape), wanted, 1e-9)
+        close(numbers.reshape(expected.shape), expected, 1e-9)
 
 
 LOOPS = [
@@ -290,9 +290,9 @@ def test_loops_are_pinocchios_where_they_are_closed(
     keep_still(tree, x, 0)
     qdd, forces = evaluate_reference(tree, "constrained_forward_dynamics", x)
     peer = Peer(tree, robot_path(name))
-    wanted = peer.dynamics(x, 0)
-    close(qdd[0], wanted[0], 1e-8)
-    close(forces[0], wanted[1], 1e-8)
+    expected = peer.dynamics(x, 0)
+    close(qdd[0], expected[0], 1e-8)
+    close(forces[0], expected[1], 1e-8)
     # Changes of the state that leave the loop closed: J dq = 0 and J dqd + dJ qd = 0.
     own, other = evaluate_reference(tree, GRADIENT, x), peer.gradients(x, 0)
     moved = [tangent_steps(tree, x["q"], j) for j in range(tree.nv)]
@@ -482,10 +482,10 @@ def test_forces_and_moments_have_proximal_terms_of_their_own() -> None:
     tree = load_tree("humanoid", True, constraints=CONSTRAINTS["humanoid"])
     x = rigid(random_states(tree, 20, np.random.default_rng(2)))
     x["active"][:] = 1.0
-    _, wanted = evaluate_reference(tree, "constrained_forward_dynamics", x)
+    _, expected = evaluate_reference(tree, "constrained_forward_dynamics", x)
     x["proximal"][:] = PROXIMAL["float32"]
     _, forces = evaluate_reference(tree, "constrained_forward_dynamics", x)
-    off = np.abs(forces - wanted).max(axis=1) / np.abs(wanted).max(axis=1)
+    off = np.abs(forces - expected).max(axis=1) / np.abs(expected).max(axis=1)
     assert np.median(off) < 1e-4
 
 
@@ -527,8 +527,8 @@ def test_rows_that_no_joint_moves_have_no_force(name: str, link: str, still: sli
     qdd, forces = evaluate_reference(tree, "constrained_forward_dynamics", x)
     peer = Peer(tree, name if name == SKEW else robot_path(name))
     for i in range(3):
-        wanted, theirs = peer.dynamics(x, i)
-        close(qdd[i], wanted, 1e-7)
+        expected, theirs = peer.dynamics(x, i)
+        close(qdd[i], expected, 1e-7)
         close(forces[i], theirs, 1e-3)
     assert not forces[:, still].any()
     for gradient in evaluate_reference(tree, GRADIENT, x):
@@ -639,7 +639,7 @@ def test_loops_hold_no_free_joint(constraint: dict[str, Any]) -> None:
 
 
 def test_a_program_that_is_too_long_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schedule, "LONGEST_WITHOUT_LOOPS", 500)
+    monkeypatch.setattr(schedule, "MAX_WITHOUT_LOOPS", 500)
     robot = gridgen.load(robot_path("arm6"), constraints=CONSTRAINTS["arm6"])
     with pytest.raises(
         ModelError,
@@ -724,8 +724,8 @@ def test_gradients_are_those_of_complex_steps(name: str, floating: bool, given: 
     x["active"][0], x["proximal"][:] = 1.0, PROXIMAL["float64"]
     x["stabilization"] += 5.0
     x["compliance"] += 0.1
-    for matrix, wanted in stepped(tree, x):
-        close(matrix, wanted, 1e-7)
+    for matrix, expected in stepped(tree, x):
+        close(matrix, expected, 1e-7)
 
 
 def stepped(tree: KinematicTree, x: dict[str, np.ndarray]) -> Iterator[tuple[np.ndarray, ...]]:
@@ -757,9 +757,9 @@ def test_gradients_of_redundant_constraints() -> None:
     x = rigid(random_states(tree, 1, np.random.default_rng(13)))
     x["active"][:] = 1.0
     keep_still(tree, x, 0, 1e-9)
-    for matrix, wanted in stepped(tree, x):
+    for matrix, expected in stepped(tree, x):
         if matrix.shape[1] == tree.nv:
-            close(matrix, wanted, 1e-6)
+            close(matrix, expected, 1e-6)
 
 
 @pytest.mark.parametrize(("name", "floating", "given"), CONTACTS)
@@ -773,9 +773,9 @@ def test_gradients_are_pinocchios(name: str, floating: bool, given: list) -> Non
         keep_still(tree, x, i)
     found = evaluate_reference(tree, GRADIENT, x)
     for i in range(2):
-        wanted = peer.gradients(x, i)
+        expected = peer.gradients(x, i)
         holds = np.repeat(x["active"][i], rows) > 0
-        for place, (own, other) in enumerate(zip(found, wanted, strict=True)):
+        for place, (own, other) in enumerate(zip(found, expected, strict=True)):
             if place > 2:
                 assert not own[i][~holds].any()
             if holds.any() or place < 3:
@@ -812,15 +812,15 @@ def test_offsets_in_a_call_are_pinocchios_placements(
     (A,) = evaluate_reference(tree, "delassus", x)
     for i, here in enumerate(every):
         peer = Peer(here, robot_path(name))
-        for found, wanted in (
+        for found, expected in (
             *zip(dynamics, peer.dynamics(x, i), strict=True),
             *zip(impact, peer.impact(x, i), strict=True),
         ):
-            close(found[i], wanted, 1e-9)
-        for found, wanted in zip(gradients, peer.gradients(x, i), strict=True):
-            close(found[i], wanted, 1e-7)
-        (wanted,) = evaluate_reference(here, "delassus", {"q": x["q"][i : i + 1]})
-        close(A[i], wanted[0], 1e-12)
+            close(found[i], expected, 1e-9)
+        for found, expected in zip(gradients, peer.gradients(x, i), strict=True):
+            close(found[i], expected, 1e-7)
+        (expected,) = evaluate_reference(here, "delassus", {"q": x["q"][i : i + 1]})
+        close(A[i], expected[0], 1e-12)
 
 
 def test_soft_constraints_are_at_their_offsets() -> None:
@@ -846,8 +846,8 @@ def test_offsets_default_to_the_places_of_the_options() -> None:
     for function in ("constrained_forward_dynamics", "constrained_inverse_dynamics"):
         x["armature"] = np.zeros((2, tree.nv))
         results = (evaluate_reference(one, function, x) for one in (tree, plain))
-        for own, wanted in zip(*results, strict=True):
-            close(own, wanted, 1e-11)
+        for own, expected in zip(*results, strict=True):
+            close(own, expected, 1e-11)
 
 
 @pytest.mark.parametrize("kind", ["vjp", "jvp"])
@@ -872,8 +872,8 @@ def test_compiled_code_reads_offsets() -> None:
     tree = load_tree("arm6", constraints=given, parameters="offsets")
     x = random_states(tree, 3, np.random.default_rng(2))
     x["active"][:] = 1.0
-    (wanted,) = evaluate_reference(tree, "delassus", x)
-    assert_allclose(robot.delassus(x["q"], offsets=x["offsets"]), wanted, rtol=1e-9)
+    (expected,) = evaluate_reference(tree, "delassus", x)
+    assert_allclose(robot.delassus(x["q"], offsets=x["offsets"]), expected, rtol=1e-9)
     default = robot.parameters("offsets")
     assert_allclose(default, np.eye(4)[None])
     assert_allclose(robot.delassus(x["q"]), robot.delassus(x["q"], offsets=default))

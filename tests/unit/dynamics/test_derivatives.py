@@ -162,5 +162,5 @@ def test_solutions_of_sparse_systems():
         right = np.where(dense[:, :, j] == 0.0, 0.0, 1.0 + np.arange(tree.nv))
         for sign in (1.0, -1.0):
             x = numbers(solver.solve(columns(right), j, sign), 2)
-            wanted = sign * np.linalg.solve(dense, right[:, :, None])[:, :, 0]
-            assert_close(x, wanted, 1e-9, f"column {j}")
+            expected = sign * np.linalg.solve(dense, right[:, :, None])[:, :, 0]
+            assert_close(x, expected, 1e-9, f"column {j}")

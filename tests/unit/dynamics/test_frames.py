@@ -66,8 +66,10 @@ def test_poses_are_pinocchios(name, floating):
     assert poses.shape == (STATES, len(tree.frames), 4, 4)
     for state in range(STATES):
         pinocchio.framesForwardKinematics(oracle.model, oracle.data, oracle.position(q[state]))
-        wanted = [oracle.data.oMf[frame_id(oracle, name)].homogeneous for name in tree.frame_names]
-        assert_close(poses[state], np.array(wanted), TOLERANCE, f"state {state}")
+        expected = [
+            oracle.data.oMf[frame_id(oracle, name)].homogeneous for name in tree.frame_names
+        ]
+        assert_close(poses[state], np.array(expected), TOLERANCE, f"state {state}")
 
 
 def test_poses_of_chosen_frames():
@@ -97,19 +99,21 @@ def test_jacobians_are_pinocchios(name, floating, reference):
             pinocchio.computeJointJacobiansTimeVariation(
                 oracle.model, oracle.data, position, velocity
             )
-            wanted = pinocchio.getFrameJacobianTimeVariation(oracle.model, oracle.data, index, seen)
-            np.testing.assert_allclose(
-                dot[state], wanted.reshape(6, -1) @ velocity, rtol=0, atol=1e-12
+            expected = pinocchio.getFrameJacobianTimeVariation(
+                oracle.model, oracle.data, index, seen
             )
             np.testing.assert_allclose(
-                H[state] @ qd[state], wanted.reshape(6, -1) @ oracle.spread, rtol=0, atol=1e-12
+                dot[state], expected.reshape(6, -1) @ velocity, rtol=0, atol=1e-12
             )
-            wanted = pinocchio.computeFrameJacobian(
+            np.testing.assert_allclose(
+                H[state] @ qd[state], expected.reshape(6, -1) @ oracle.spread, rtol=0, atol=1e-12
+            )
+            expected = pinocchio.computeFrameJacobian(
                 oracle.model, oracle.data, position, index, seen
             )
             assert_close(
                 J[state],
-                wanted.reshape(6, -1) @ oracle.spread,
+                expected.reshape(6, -1) @ oracle.spread,
                 TOLERANCE,
                 f"{frame}, state {state}",
             )

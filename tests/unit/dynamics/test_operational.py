@@ -66,17 +66,17 @@ def test_operational_space_is_that_of_pinocchios_matrices(
         Minv = np.linalg.inv(M[i])
         A = J @ Minv @ J.T
         tolerance = 1e-13 * np.linalg.cond(A) * np.linalg.cond(M[i])
-        wanted = np.linalg.inv(A)
-        size = np.abs(wanted).max()
-        assert_allclose(Lambda[i], wanted, rtol=0, atol=tolerance * size)
+        expected = np.linalg.inv(A)
+        size = np.abs(expected).max()
+        assert_allclose(Lambda[i], expected, rtol=0, atol=tolerance * size)
         wanted_point = np.linalg.inv(A[:3, :3])
         assert_allclose(point[i], wanted_point, rtol=0, atol=tolerance * np.abs(wanted_point).max())
         assert_allclose(J @ Jbar[i], np.eye(6), rtol=0, atol=tolerance)
-        wanted = Minv @ J.T @ wanted
-        assert_allclose(Jbar[i], wanted, rtol=0, atol=tolerance * np.abs(wanted).max())
-        wanted = Jbar[i].T @ h[i] - Lambda[i] @ drift[i]
+        expected = Minv @ J.T @ expected
+        assert_allclose(Jbar[i], expected, rtol=0, atol=tolerance * np.abs(expected).max())
+        expected = Jbar[i].T @ h[i] - Lambda[i] @ drift[i]
         terms = np.abs(Jbar[i].T @ h[i]).max() + np.abs(Lambda[i] @ drift[i]).max()
-        assert_allclose(bias[i], wanted, rtol=0, atol=tolerance * terms)
+        assert_allclose(bias[i], expected, rtol=0, atol=tolerance * terms)
 
 
 def test_a_controller_is_one_call() -> None:

@@ -97,6 +97,6 @@ def test_functions_are_those_of_pinocchio(name, floating):
         if function in INVERSE:
             inverse = np.array([state["mass_matrix_inverse"][0] for state in states])
             tolerance = max(TOLERANCE, CONDITIONED * np.linalg.cond(inverse).max())
-        wanted = zip(*(state[function] for state in states), strict=True)
-        for mine, theirs in zip(found, wanted, strict=True):
+        expected = zip(*(state[function] for state in states), strict=True)
+        for mine, theirs in zip(found, expected, strict=True):
             assert_close(mine, np.array(theirs), tolerance, function)

@@ -192,14 +192,14 @@ def test_every_kind_has_mujocos_numbers() -> None:
     peer = Peer(listed())
     options: dict[str, Any] = {"sensors": True, "joint_dynamics": True, "actuators": True}
     for is_held in (False, True):
-        wanted = peer.sensordata(is_held=is_held)
+        expected = peer.sensordata(is_held=is_held)
         tree = build_tree(
             from_model(peer.model), RobotOptions(**options, contact=is_held and {"iterations": 99})
         )
         assert len(tree.sensors) == peer.model.nsensor
         assert {one.kind for one in tree.sensors} == {*KINDS} - OF_FORCES
         (found,) = evaluate_reference(tree, "sensors", natural(peer.model, peer.x))
-        assert_allclose(found, wanted, rtol=1e-9, atol=1e-9 if is_held else 1e-11)
+        assert_allclose(found, expected, rtol=1e-9, atol=1e-9 if is_held else 1e-11)
 
 
 @pytest.mark.parametrize(
@@ -223,19 +223,19 @@ def test_contact_forces_have_mujocos_numbers(cone: str) -> None:
     q[:, -5] += 0.03 * rng.normal(size=12) - 0.03
     q[:, 4:17] += 0.15 * rng.normal(size=(12, 13))
     q[:, 3:7] /= np.linalg.norm(q[:, 3:7], axis=1, keepdims=True)
-    data, wanted = mujoco.MjData(model), []
+    data, expected = mujoco.MjData(model), []
     for place, speed in zip(q, qd, strict=True):
         mujoco.mj_resetData(model, data)
         data.qpos[:], data.qvel[:] = place, speed
         mujoco.mj_forward(model, data)
-        wanted.append(data.sensordata.copy())
+        expected.append(data.sensordata.copy())
     options = {"sensors": True, "joint_dynamics": True, "contact": {"iterations": 200}}
     tree = build_tree(from_model(model), RobotOptions(**options))
     assert len(tree.sensors) == model.nsensor
     x = natural(model, {"q": q, "qd": qd, "tau": np.zeros_like(qd)})
     x["gravity"] = np.array(model.opt.gravity)
     (found,) = evaluate_reference(tree, "sensors", x)
-    assert_allclose(found, wanted, rtol=1e-9, atol=1e-8)
+    assert_allclose(found, expected, rtol=1e-9, atol=1e-8)
     first = model.sensor_adr[model.sensor_type == int(mujoco.mjtSensor.mjSENS_TOUCH)]
     touched = np.count_nonzero(found[:, first], axis=0)
     assert np.all(((touched > 0) & (touched < len(found)))[1:])

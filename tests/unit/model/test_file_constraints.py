@@ -134,8 +134,8 @@ def test_a_stiff_equality_has_mujocos_accelerations(equality: str) -> None:
     J = data.efc_J.reshape(-1, tree.nv)
     response = np.linalg.solve(M[0], J.T)
     forces = np.linalg.lstsq(J @ response, -J @ data.qacc_smooth, rcond=1e-9)[0]
-    wanted = data.qacc_smooth + response @ forces
-    assert_allclose(qdd[0], wanted, atol=1e-9 * max(1.0, np.abs(data.qacc_smooth).max()))
+    expected = data.qacc_smooth + response @ forces
+    assert_allclose(qdd[0], expected, atol=1e-9 * max(1.0, np.abs(data.qacc_smooth).max()))
     soft = np.linalg.solve(J @ response + np.diag(data.efc_R), -J @ data.qacc_smooth)
     assert_allclose(data.qacc_smooth + response @ soft, data.qacc, atol=1e-6)
 
@@ -195,8 +195,8 @@ def test_a_constraint_model_is_pinocchios(kind: str, frame: str) -> None:
     qd, tau = rng.normal(size=(2, model.nv))
     J = np.array(rows_at(tree, q).held[0].rows)
     qd -= np.linalg.pinv(J) @ J @ qd
-    wanted = pinocchios(model, models, q, qd, tau)
-    assert_allclose(ours(tree, q, qd, tau), wanted, atol=1e-8 * np.abs(wanted).max())
+    expected = pinocchios(model, models, q, qd, tau)
+    assert_allclose(ours(tree, q, qd, tau), expected, atol=1e-8 * np.abs(expected).max())
 
 
 FOUR_BAR = """
@@ -237,8 +237,8 @@ def test_a_four_bar_of_pinocchio(legacy: str, tmp_path: Any) -> None:
     )
     q, tau = np.array([0.4, -0.4, 0.4]), np.array([0.3, 0.2, -0.5])
     qd = np.array([1.0, -1.0, 1.0])  # a parallelogram
-    wanted = pinocchios(model, models, q, qd, tau)
-    assert_allclose(ours(tree, q, qd, tau), wanted, atol=1e-9 * np.abs(wanted).max())
+    expected = pinocchios(model, models, q, qd, tau)
+    assert_allclose(ours(tree, q, qd, tau), expected, atol=1e-9 * np.abs(expected).max())
 
 
 #: A leg with a rod from the thigh to the heel, as Cassie's, that stands on its toe.
@@ -288,10 +288,10 @@ def test_a_leg_with_a_rod_moves_as_pinocchios(tmp_path: Any) -> None:
     )
     J = np.array(rows_at(tree, q).held[0].rows)
     qd -= np.linalg.pinv(J) @ J @ qd
-    wanted = pinocchios(model, models, q, qd, tau)
+    expected = pinocchios(model, models, q, qd, tau)
     stabilization = tuple((0.0, 0.0) for _ in tree.constraints)
     tree = replace(tree, parameters={**tree.parameters, "stabilization": stabilization})
-    assert_allclose(ours(tree, q, qd, tau), wanted, atol=1e-8 * np.abs(wanted).max())
+    assert_allclose(ours(tree, q, qd, tau), expected, atol=1e-8 * np.abs(expected).max())
 
 
 def test_a_four_bar_of_mujoco_moves_as_one() -> None:

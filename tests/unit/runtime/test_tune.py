@@ -11,7 +11,7 @@ from gridgen.cost import profile
 from gridgen.errors import OptionError
 from gridgen.functions import FUNCTIONS
 from gridgen.modules import TracedModule
-from gridgen.options import LONGEST_PROGRAM, GenerateOptions, RobotOptions
+from gridgen.options import MAX_PROGRAM, GenerateOptions, RobotOptions
 from gridgen.runtime.module.files import FolderModule
 from gridgen.runtime.planning import tune
 from helpers.robots import OWN
@@ -28,7 +28,7 @@ def test_other_options_make_another_robot():
     choices = ("forearm", ("forearm", "upper_arm"), "all", "armature")
     modules = [TracedModule(tree_with(names)) for names in ((), *choices)]
     plain = tree_with(())
-    modules += [TracedModule(plain, 0), TracedModule(plain, LONGEST_PROGRAM, 0)]
+    modules += [TracedModule(plain, 0), TracedModule(plain, MAX_PROGRAM, 0)]
     digests = {module.description.digest for module in modules}
     assert len(digests) == len(modules)
 

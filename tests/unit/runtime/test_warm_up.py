@@ -46,7 +46,7 @@ def test_calls_find_what_they_need(urdf: Path, compiled: list[str]) -> None:
 def named(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The kernels that would be compiled."""
     names: list[str] = []
-    note = lambda evaluator, wanted, *_: names.extend(kernel.name for kernel, _ in wanted)  # noqa: E731
+    note = lambda evaluator, expected, *_: names.extend(kernel.name for kernel, _ in expected)  # noqa: E731
     monkeypatch.setattr("gridgen.robot.warm_up", note)
     return names
 

@@ -27,9 +27,9 @@ ROBOTS = [
 def test_every_pair_is_there_once_and_the_longest_ways_come_first(name, floating_base):
     tree = tree_of(name, floating_base=floating_base)
     found = pairs(tree)
-    wanted = {(i, j) for i in range(len(tree.bodies)) for j in (i, *tree.ancestors(i))}
-    assert len(found) == len(wanted) == pair_starts(tree)[-1]
-    assert set(found) == wanted
+    expected = {(i, j) for i in range(len(tree.bodies)) for j in (i, *tree.ancestors(i))}
+    assert len(found) == len(expected) == pair_starts(tree)[-1]
+    assert set(found) == expected
     lengths = [tree.bodies[middle].level for _, middle in found]
     assert lengths == sorted(lengths, reverse=True)
 

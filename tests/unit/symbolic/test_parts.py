@@ -11,7 +11,7 @@ import pytest
 from gridgen.check import random_states
 from gridgen.symbolic import parts
 from gridgen.symbolic.order import ordered
-from gridgen.symbolic.parts import LONGEST_WHOLE, SplitProgram, split_program
+from gridgen.symbolic.parts import MAX_WHOLE, SplitProgram, split_program
 from gridgen.symbolic.printer import block_lines
 from gridgen.symbolic.program import STORED, Fill, Keep, Load, Program, Store
 from gridgen.symbolic.trace import TraceScalars
@@ -150,7 +150,7 @@ def test_parts_end_where_little_is_handed_on() -> None:
 def test_a_short_program_stays_whole() -> None:
     tree = load_tree(urdf_path("arm6"), False, joint_dynamics=False)
     program = plan_thread(tree, "forward_dynamics_aba")
-    assert program.operations < LONGEST_WHOLE
+    assert program.operations < MAX_WHOLE
     assert split_program(program) is None
 
 

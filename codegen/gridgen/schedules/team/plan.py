@@ -73,7 +73,7 @@ SHARED_BYTES = 48 * 1024
 AVAILABLE = SHARED_BYTES // 8
 #: Numbers of the longest record that lanes exchange: an element of Yang, Wu, Pan (prefix sums)
 #: eq. 13.
-LONGEST_PIECE = 24
+MAX_PIECE = 24
 #: Inverse dynamics of one state that a lane computes at once, limited by its registers.
 AT_ONCE = {"float32": 4, "float64": 2}
 
@@ -190,7 +190,7 @@ class ScanPlan:
     @property
     def piece(self) -> int:
         """Numbers of each body that a block's lanes exchange at a time."""
-        return min(LONGEST_PIECE, _shared_numbers(self.bodies))
+        return min(MAX_PIECE, _shared_numbers(self.bodies))
 
     @property
     def states_per_block(self) -> int:

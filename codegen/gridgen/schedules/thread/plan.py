@@ -13,10 +13,10 @@ from gridgen.dynamics.functions import FURTHER_STEPS, computation_of
 from gridgen.functions import FUNCTIONS
 from gridgen.functions.arrays import ARRAYS
 from gridgen.functions.record import STEPS
-from gridgen.kernel import LONGEST_PAIRED, Kernel, KernelKey, Work
+from gridgen.kernel import MAX_PAIRED, Kernel, KernelKey, Work
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import unique
-from gridgen.options import LONGEST_GPU_PROGRAM, LONGEST_PROGRAM
+from gridgen.options import MAX_GPU_PROGRAM, MAX_PROGRAM
 from gridgen.progress import announced
 from gridgen.source_cache import cached_text
 from gridgen.symbolic.loops import trace_with_loops
@@ -33,7 +33,7 @@ from gridgen.symbolic.trace import TraceScalars
 MAX_SHARED = 3
 #: Limit of counting, reached after a third of a second. The programs of robots with hundreds of
 #: bodies have more operations, and no decision needs their exact count.
-MAX_COUNTED = MAX_SHARED * LONGEST_PROGRAM
+MAX_COUNTED = MAX_SHARED * MAX_PROGRAM
 #: Counts from here on are cached for other processes: shorter ones take less time than a file.
 MIN_CACHED = 2_000
 # Fractions of the counted operations that remain: straight-line code shares common subexpressions
@@ -48,10 +48,9 @@ def thread_work(tree: KinematicTree, function: str | KernelKey) -> Work:
     """
     count = count_operations(tree, function)
     left = round(_LEFT * count)
-    has_loops = left > LONGEST_GPU_PROGRAM
+    has_loops = left > MAX_GPU_PROGRAM
     on_cpu, on_gpu = (
-        round(_LEFT_IN_LOOPS * count) if form else left
-        for form in (left > LONGEST_PROGRAM, has_loops)
+        round(_LEFT_IN_LOOPS * count) if form else left for form in (left > MAX_PROGRAM, has_loops)
     )
     return Work(on_cpu, on_gpu, 0, has_loops)
 
@@ -156,8 +155,8 @@ def is_never_in_loops(tree: KinematicTree, key: KernelKey) -> bool:
 def plan_programs(
     tree: KinematicTree,
     function: str | KernelKey,
-    longest: int = LONGEST_PROGRAM,
-    longest_on_gpu: int = LONGEST_GPU_PROGRAM,
+    longest: int = MAX_PROGRAM,
+    longest_on_gpu: int = MAX_GPU_PROGRAM,
 ) -> Programs:
     """Trace one function of a robot into the programs of a CPU and a GPU.
 
@@ -223,7 +222,7 @@ def _arrays(tree: KinematicTree, spec: Computation, names: Sequence[str]) -> lis
 
 def has_pairs(program: Program) -> bool:
     """Return whether a GPU thread may compute two states: a short program, all in registers."""
-    is_short = program.loops is None and program.instructions <= LONGEST_PAIRED
+    is_short = program.loops is None and program.instructions <= MAX_PAIRED
     return is_short and {node.op for node in program.nodes} <= _PAIRED
 
 

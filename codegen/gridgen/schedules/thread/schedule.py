@@ -18,7 +18,7 @@ from gridgen.functions import FUNCTIONS
 from gridgen.functions.motion import MULTI_STAGE
 from gridgen.kernel import Kernel, KernelKey, Work
 from gridgen.model.tree import KinematicTree
-from gridgen.options import LONGEST_PROGRAM, LONGEST_WITHOUT_LOOPS
+from gridgen.options import MAX_PROGRAM, MAX_WITHOUT_LOOPS
 from gridgen.schedules.interface import KernelSelection, is_rollout, is_search
 from gridgen.schedules.team.schedule import Teams
 from gridgen.schedules.thread.plan import is_longer, is_never_in_loops, jacobian_key, thread_work
@@ -77,7 +77,7 @@ class ThreadSchedule:
         # Those of frames are many, and about as long as the mass matrix.
         measured = KernelKey("mass_matrix") if key.frame else key
         is_twice = len(key.products) == 2
-        longest = LONGEST_PROGRAM if is_twice else LONGEST_WITHOUT_LOOPS
+        longest = MAX_PROGRAM if is_twice else MAX_WITHOUT_LOOPS
         if key.function == "step_gradient" and key.method == "variational":
             # Columns on dual numbers, which share their values: as measured.
             measured, longest = replace(key, function="step"), longest // (2 + self.tree.nv // 6)
@@ -93,7 +93,7 @@ class ThreadSchedule:
     def _too_long(self, key: KernelKey) -> str:
         """Return that a program is too long, and what makes it shorter."""
         return (
-            f"its program would have more than {LONGEST_WITHOUT_LOOPS} operations, and it has none "
+            f"its program would have more than {MAX_WITHOUT_LOOPS} operations, and it has none "
             f"with loops over bodies: {remedies(self.tree, key)}"
         )
 

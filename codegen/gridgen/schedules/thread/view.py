@@ -23,8 +23,8 @@ from gridgen.schedules.views import (
 from gridgen.symbolic.expr import Expr
 from gridgen.symbolic.memory import Case, Choose, Constants, Leave, Repeat, Walk, When
 from gridgen.symbolic.parts import (
-    LONGEST_JOINED,
-    LONGEST_JOINED_DOUBLE,
+    MAX_JOINED,
+    MAX_JOINED_DOUBLE,
     ProgramPart,
     SplitProgram,
     split_program,
@@ -52,7 +52,7 @@ INSTRUCTIONS_OF_VALUE = 8
 
 #: Instructions of the longest program that inlines the copies of results out of shared memory, and
 #: loads its arguments into registers first: longer ones have dozens of copies and few registers.
-LONGEST_INLINE = 3_000
+MAX_INLINE = 3_000
 
 #: Most tiles of a function's results with an inlined copy each: more tiles share one function.
 MAX_COPIES = 16
@@ -62,11 +62,11 @@ MAX_COPIES = 16
 MAX_LOADED = 64
 #: Instructions of the longest program that loads all its numbers from shared memory first: a longer
 #: one would have too few registers left.
-LONGEST_READ = 1000
+MAX_READ = 1000
 
 #: Instructions of the longest program that inlines all sines. A GPU executes 1.2 times as many, and
 #: its instruction caches are assumed to hold 8192: longer programs call a function for each sine.
-LONGEST_WITH_SINES = 6_500
+MAX_WITH_SINES = 6_500
 
 _PHASES = {
     "start": "inputs",
@@ -300,8 +300,8 @@ def _function_view(
         memories=tuple(_memory_views(program)),
         traits=(),
         has_rows=staging is not None and staging.numbers > 0,
-        is_joined=program.instructions <= LONGEST_JOINED,
-        is_joined_float=LONGEST_JOINED_DOUBLE < program.instructions <= LONGEST_JOINED,
+        is_joined=program.instructions <= MAX_JOINED,
+        is_joined_float=MAX_JOINED_DOUBLE < program.instructions <= MAX_JOINED,
     )
     traits = (
         *_array_traits(function, len(configurations(kernel.inputs))),
@@ -323,7 +323,7 @@ def _array_traits(function: ThreadFunctionView, configurations: int) -> Iterable
 
 def _row_traits(function: ThreadFunctionView, program: Program, staging: Staging) -> Iterable[str]:
     """Yield definitions that the kernels of a GPU use."""
-    is_short = program.instructions <= LONGEST_INLINE
+    is_short = program.instructions <= MAX_INLINE
     is_open = any(array.is_open for array in function.inputs)
     is_few = sum(array.size for array in function.inputs) <= MAX_LOADED
     is_loaded = is_short and is_few and not is_open
@@ -335,7 +335,7 @@ def _row_traits(function: ThreadFunctionView, program: Program, staging: Staging
     yield f"gridgen::Tile tiles[] = {braces(braces((tile.begin, tile.last)) for tile in tiles)}"
     words = {
         "is_loaded": is_loaded,
-        "is_read": is_loaded and program.instructions <= LONGEST_READ,
+        "is_read": is_loaded and program.instructions <= MAX_READ,
         "is_apart": not is_short or len(tiles) > MAX_COPIES,
         "pairs": has_pairs(program),
     }
@@ -423,7 +423,7 @@ def _part_view(
         + ("Parked",) * (PARKED in part.arrays),
         blocks=blocks,
         has_numbers=_has_numbers(blocks),
-        is_joined=program.instructions <= LONGEST_JOINED,
+        is_joined=program.instructions <= MAX_JOINED,
     )
 
 
@@ -480,7 +480,7 @@ def _block_views(
     """Describe consecutive statements, preceded by their common range reduction."""
     known = () if program.loops else angles_of(blocks, variables)
     angles = known if len(known) > 1 else ()
-    are_called = program.instructions > LONGEST_WITH_SINES
+    are_called = program.instructions > MAX_WITH_SINES
     first = (
         [BlockView("// range reduction of all angles", tuple(angle_lines(angles, are_called)))]
         if angles
