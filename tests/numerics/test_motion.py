@@ -609,6 +609,7 @@ def test_the_example_reaches_its_target(
     assert "mm from the target" in capsys.readouterr().out
 
 
+@pytest.mark.exhaustive
 def test_the_weak_arm_swings_up() -> None:
     example = runpy.run_path(str(OWN.parent / "examples" / "swing_up.py"))
     robot, motion = example["main"]([])
