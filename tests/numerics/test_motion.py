@@ -228,7 +228,7 @@ def test_stiff_damping_is_taken_implicitly(mimic: bool) -> None:
     ("name", "floating", "integrator", "dtype", "backend"),
     [
         ("gripper", False, "implicit", "float64", "cpu"),
-        ("quadruped", True, "semi_implicit", "float32", "cpu"),
+        ("arm6", True, "semi_implicit", "float32", "cpu"),
         ("two_link", False, "euler", "float32", "emulated"),
         ("arm6", True, "semi_implicit", "float64", "emulated"),
         ("two_link", False, "rk4", "float32", "compute_75"),
