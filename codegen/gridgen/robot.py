@@ -47,6 +47,7 @@ from gridgen.naming import check_choice, hint, show_value
 from gridgen.runtime import configurations
 from gridgen.runtime.arrays.layout import DTYPES, array_like
 from gridgen.runtime.calls.bound import Binder, Bound
+from gridgen.runtime.calls.compiled import check_batch, warm_up
 from gridgen.runtime.calls.evaluation import Evaluator
 from gridgen.runtime.calls.products import Products
 from gridgen.runtime.calls.resolved import Evaluation, Resolved
@@ -56,7 +57,6 @@ from gridgen.runtime.configurations import path_free
 from gridgen.runtime.exports import Drawn, Exported
 from gridgen.runtime.module.description import Keyframe, Module, register
 from gridgen.runtime.module.files import FolderModule
-from gridgen.runtime.module.warm_up import check_batch, warm_up
 from gridgen.runtime.planning.devices import place_named
 from gridgen.runtime.planning.planner import Plan
 from gridgen.runtime.planning.tune import BATCHES, Tuned, TunedDevice, TuneSelection, tune
@@ -565,7 +565,7 @@ class Robot(Declared, Drawn, Exported):
                 np.broadcast_to(np.zeros((), one), (batch or 1, self.nq)) for one in dtypes
             )
         ]
-        warm_up(self._evaluator, launches, batch or 0, backend, progress)
+        warm_up(self._evaluator.compiled, launches, batch or 0, backend, progress)
 
     def bind(
         self, function: CompiledName | list[str] | tuple[str, ...], *arguments: Any, **options: Any

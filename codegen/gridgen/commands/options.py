@@ -221,9 +221,9 @@ def add_force(parser: argparse.ArgumentParser) -> None:
 def robot_text(argument: str) -> bytes | str | Path:
     """Return the text of the standard input for ``-``, else a catalog name or a path."""
     if argument != "-":
-        from gridgen.model.readers import catalog
+        from gridgen.model.readers import packages
 
-        return Path(argument) if argument and not catalog.is_name(argument) else argument
+        return Path(argument) if argument and not packages.is_robot_name(argument) else argument
     from gridgen.model.readers.document import MAX_BYTES
     from gridgen.progress import announced
 
