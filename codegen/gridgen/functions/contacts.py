@@ -65,7 +65,7 @@ class ContactDynamics(Calls):
 
         Returns:
             qdd:            (B, nv) [rad/s^2 or m/s^2]
-            contact_forces: (B, p, 3), on each point, in the axes of the base [N]. On a plane, a
+            contact_forces: (B, p, 3), on each point, in world axes [N]. On a plane, a
                             sphere or an ellipsoid has one point, a capsule two, a cylinder or
                             a box four. A pair has one, or two for capsules with the setting
                             ``parallel``, with the force on its second shape.

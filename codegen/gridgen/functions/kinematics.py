@@ -181,7 +181,7 @@ class Frames(Calls):
                           frames, (B, 4, 4) for the name of one [1 and m].
             frames:       name of a link (merged links included), or list of names.
             q0:           first start (B, nq) or (nq,), clamped to the limits, for example the last
-                          solution of a trajectory [rad or m]; also the place of a floating base in
+                          solution of a trajectory [rad or m]; also the position of a floating base
                           other starts.
             rest:         rest posture (B, nq) or (nq,): motions that do not change the poses lead
                           towards it; the default of ``q0``.
@@ -283,16 +283,16 @@ class WholeBody(Calls):
             options: ``params`` and ``backend`` as in ``inverse_dynamics``.
 
         Returns:
-            Ag: (B, 6, nv), linear rows first, about the center of mass in the axes of the base
+            Ag: (B, 6, nv), linear rows first, about the center of mass in world axes
         """
         return self._call(Request("centroidal_momentum_matrix", (q,), out, options))
 
     @function(
-        "Centroidal momentum of a robot whose base is at rest",
+        "Centroidal momentum in the world",
         ("hg",),
         Algorithm(
             "centroidal.centroidal_momentum",
-            "momenta of the bodies, carried to the base",
+            "momenta of the bodies, carried to the world origin",
             refusals=("of_no_mass",),
         ),
     )
@@ -313,7 +313,7 @@ class WholeBody(Calls):
             options: ``params`` and ``backend`` as in ``inverse_dynamics``.
 
         Returns:
-            hg: (B, 6), linear part first, in the axes of the base [kg m/s, kg m^2/s]
+            hg: (B, 6), linear part first, in world axes [kg m/s, kg m^2/s]
         """
         return self._call(Request("centroidal_momentum", (q, qd), out, options))
 
@@ -404,12 +404,12 @@ class WholeBody(Calls):
         Arguments as in ``center_of_mass``.
 
         Returns:
-            Ig: (B, 3, 3), about the center of mass in the axes of the base [kg m^2]
+            Ig: (B, 3, 3), about the center of mass in world axes [kg m^2]
         """
         return self._call(Request("centroidal_inertia", (q,), out, options))
 
     @function(
-        "Kinetic energy of a robot whose base is at rest",
+        "Kinetic energy in the world",
         ("energy",),
         Algorithm("energy.kinetic_energy", "sum over the bodies"),
     )
@@ -432,14 +432,14 @@ class WholeBody(Calls):
         return self._call(Request("kinetic_energy", (q, qd), out, options))
 
     @function(
-        "Potential energy, zero for a center of mass at the base origin",
+        "Potential energy, zero for a center of mass at the world origin",
         ("energy",),
         Algorithm("energy.potential_energy", "first moments of composite bodies"),
     )
     def potential_energy(
         self, q: ArrayLike, *, out: Writable | None = None, **options: Unpack[Heavy]
     ) -> Array:
-        """Return the potential energy, zero for a center of mass at the base origin.
+        """Return the potential energy, zero for a center of mass at the world origin.
 
         Arguments as in ``center_of_mass``, and ``gravity`` as in ``inverse_dynamics``.
 

@@ -113,7 +113,7 @@ class Regressors(Calls):
 
         The momentum is Yp params. Its derivative in time is tau + Yr params, with Yr params =
         C^T qd - g, the Coriolis matrix C and the torques of gravity g. Neither reads accelerations:
-        momentum observers, identification and adaptive control integrate Yr instead. The base is at
+        momentum observers, identification and adaptive control integrate Yr instead. The world is at
         rest. Parameters as in ``joint_torque_regressor``; damping, friction, armature and external
         wrenches count as parts of tau.
 
@@ -130,7 +130,7 @@ class Regressors(Calls):
         return regressors
 
     @function(
-        "Regressor of the kinetic energy of a robot whose base is at rest",
+        "Regressor of the kinetic energy in the world",
         ("y",),
         Algorithm("regressor.kinetic_energy_regressor", "energies of single parameters"),
         is_default=False,
