@@ -182,7 +182,7 @@ class Frames(Calls):
             frames:       name of a link (merged links included), or list of names.
             q0:           first start (B, nq) or (nq,), clamped to the limits, for example the last
                           solution of a trajectory [rad or m]; also the position of a floating base
-                          other starts.
+                          in other starts.
             rest:         rest posture (B, nq) or (nq,): motions that do not change the poses lead
                           towards it; the default of ``q0``.
             pose_weights: factors of the position and of the orientation error of each frame, (n, 2)

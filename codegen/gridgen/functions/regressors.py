@@ -113,8 +113,8 @@ class Regressors(Calls):
 
         The momentum is Yp params. Its derivative in time is tau + Yr params, with Yr params =
         C^T qd - g, the Coriolis matrix C and the torques of gravity g. Neither reads accelerations:
-        momentum observers, identification and adaptive control integrate Yr instead. The world is at
-        rest. Parameters as in ``joint_torque_regressor``; damping, friction, armature and external
+        momentum observers, identification and adaptive control integrate Yr instead. The world is
+        at rest. Parameters as in ``joint_torque_regressor``; damping, friction, armature and external
         wrenches count as parts of tau.
 
         Args:
