@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-from gridgen.errors import GridGenError, GridGenWarning, OptionError
+from gridgen.errors import GridGenError, GridGenWarning, OptionError, printable
 from gridgen.naming import show
 from gridgen.options import DTYPE_CHOICES, Row, rows
 from gridgen.progress import Progress, announced
@@ -120,7 +120,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print the error and exit."""
-        say(f"{message}; {self.prog} --help lists the options")
+        say(f"{printable(message)}; {self.prog} --help lists the options")
         raise SystemExit(BAD_INPUT)
 
 
