@@ -148,10 +148,10 @@ def _library(
     if version := compiler_for(machine, cache).gcc:
         gcc[name] = version
         called = [(kernel, dtype) for kernel in own for dtype in dtypes]
-        for (kernel, dtype), file in zip(called, objects, strict=False):
+        for (kernel, dtype), code in zip(called, objects, strict=False):
             if not kernel.is_over_time:
                 function = symbol(sources.robot, kernel.name, dtype)
-                graph = file.with_suffix(".ci").read_text(encoding="utf-8")
+                graph = code.with_suffix(".ci").read_text(encoding="utf-8")
                 stacks.setdefault(function, []).append(stack_of(graph, function))
     with tempfile.TemporaryDirectory(prefix="grid-gen-") as folder:
         link(objects, Path(folder) / name, machine, cache)

@@ -42,7 +42,7 @@ _WASM = "kernel.wasm"
 _WASM_FLAGS = ("-s", "-Wl,--no-entry", "-Wl,--export-dynamic", "-Wl,--export=__heap_base")
 _OBJECT = "kernel.o"
 _PROCESSOR = "processor.json"
-# Call graphs with the size of each frame, beside the object file. GCC 10 writes them elsewhere.
+# Call graphs with the size of each frame, next to the object file. GCC 10 writes them elsewhere.
 _GRAPHS = "-fcallgraph-info=su"
 _GCC_WITH_GRAPHS = 11
 _INSTALL = "install g++ or clang++, or the compiler wheel: pip install ziglang"
@@ -55,7 +55,7 @@ class Compiler:
     command: tuple[str, ...]  #: command line.
     flags: tuple[str, ...]  #: flags that this compiler always requires.
     native: tuple[str, ...]  #: flags for this processor: none where GCC does not know it (RISC-V).
-    identity: str  #: digest of its predefined macros (version, processor's features), and the rest.
+    identity: str  #: digest of its predefined macros (version, processor's features), other fields.
     gcc: str = ""  #: version of GCC, if it writes call graphs.
 
     @property
@@ -176,8 +176,8 @@ def _probe(command: tuple[str, ...]) -> str | None:
     """Return what identifies a compiler.
 
     Returns:
-        Digest of its predefined macros, version of GCC or ``-``, flags for this processor, separated
-        by spaces; ``None`` if the command is not a compiler.
+        Digest of its predefined macros, version of GCC or ``-``, flags for this processor, with
+        spaces between them; ``None`` if the command is not a compiler.
     """
     import tempfile
 
@@ -295,7 +295,7 @@ def object_file(
 ) -> Path:
     """Return the object file of a translation unit, like ``shared_library``.
 
-    ``variant`` is the processor architecture, as in ``-march``. GCC writes a call graph beside it,
+    ``variant`` is the processor architecture, as in ``-march``. GCC writes a call graph next to it,
     with the ending ``.ci``.
     """
     find = functools.partial(compiler_for, machine)

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from gridgen.errors import InternalError
 
 # Frames include the return address where the processor stores it there.
-_NODE = re.compile(r'^node: .*?title: "([^"]*)".*?(?:\\n(\d+) bytes \(([a-z,]+)\))?" ', re.MULTILINE)
+_NODE = re.compile(
+    r'^node: .*?title: "([^"]*)".*?(?:\\n(\d+) bytes \(([a-z,]+)\))?" ', re.MULTILINE
+)
 _EDGE = re.compile(r'^edge: .*?sourcename: "([^"]*)" targetname: "([^"]*)"', re.MULTILINE)
-# Functions of SIMD packs and of rows with gaps, by their mangled names: one state does not reach them.
+# Mangled names of functions of SIMD packs and of rows with gaps, which one state does not reach.
 _OF_BATCHES = re.compile(r"Dv\d+_|run_packs|run_borrowed|compute_copies")
 # A frame that is aligned for packs at run time begins up to this number of bytes later.
 _ALIGNMENT = 64
@@ -83,9 +85,9 @@ def stack_header(robot: str, compiled: Mapping[str, str], stacks: Mapping[str, l
     libraries = [f"//   {library}: GCC {version}" for library, version in compiled.items()]
     guard = f"GRIDGEN_STACK_{robot}_H"
     lines = [
-        f"// Stack [bytes] that functions of {robot} need: _stack for one state, _batch_stack for any number",
-        "// in any layout. It has the frames of all functions that they call, except those of the C",
-        "// library (memcpy, malloc). Of these libraries, the numbers are the largest:",
+        f"// Stack [bytes] that functions of {robot} need: _stack for one state, _batch_stack for any",
+        "// number in any layout. It has the frames of all functions that they call, except those of",
+        "// the C library (memcpy, malloc). Of these libraries, the numbers are the largest:",
         *libraries,
         f"#ifndef {guard}\n#define {guard}\n\nenum {{",
         *constants,
