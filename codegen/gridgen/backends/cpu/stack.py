@@ -85,9 +85,9 @@ def stack_header(robot: str, compiled: Mapping[str, str], stacks: Mapping[str, l
     libraries = [f"//   {library}: GCC {version}" for library, version in compiled.items()]
     guard = f"GRIDGEN_STACK_{robot}_H"
     lines = [
-        f"// Stack [bytes] that functions of {robot} need: _stack for one state, _batch_stack for any",
-        "// number in any layout. It has the frames of all functions that they call, except those of",
-        "// the C library (memcpy, malloc). Of these libraries, the numbers are the largest:",
+        f"// Stack [bytes] of the functions of {robot}: _stack for one state, _batch_stack for any",
+        "// number in any layout. It has the frames of all functions that they call, except those",
+        "// of the C library (memcpy, malloc). The numbers are the largest of these libraries:",
         *libraries,
         f"#ifndef {guard}\n#define {guard}\n\nenum {{",
         *constants,
