@@ -52,7 +52,7 @@ from gridgen.model.readers.mujoco_contacts import (
 )
 from gridgen.model.readers.mujoco_fields import JOINT, JOINT_IN_PARENT, read_actuators, used
 from gridgen.model.readers.mujoco_sensors import read_sensors
-from gridgen.model.readers.optional import library, require
+from gridgen.model.readers.packages import library, require
 from gridgen.model.validation import check_body_count
 from gridgen.naming import show
 
