@@ -14,7 +14,7 @@ from gridgen.batch import Array
 from gridgen.envs.bodies import Bodies
 from gridgen.envs.vector import VectorEnv
 from gridgen.errors import OptionError
-from gridgen.model.readers.optional import library
+from gridgen.model.readers.packages import library
 from gridgen.naming import show, similar
 
 _INF = float("inf")
