@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from gridgen.dynamics.aba import ArticulatedInertia, free_armature, rigid_inertia
-from gridgen.dynamics.actuators import joint_loss, loss_of
 from gridgen.dynamics.base_bodies import Bodies, scale6
+from gridgen.dynamics.losses import joint_loss, loss_of
 from gridgen.dynamics.mass_rates import flat, wrench_at
 from gridgen.dynamics.motion_derivatives import add_wrenches, along
 from gridgen.dynamics.state import Numbers, State

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gridgen.dynamics.actuators import slope_of
 from gridgen.dynamics.base_bodies import Bodies
+from gridgen.dynamics.losses import slope_of
 from gridgen.dynamics.mass_rates import MassRates, flat, read_mass
 from gridgen.dynamics.motion_derivatives import add_wrenches, along, rotated_wrench
 from gridgen.dynamics.state import Numbers, State
