@@ -94,7 +94,8 @@ def place_contacts(
     if "terrain" in chosen:
         contacts = _on_field(description, contacts)
     springs = [contact.softness for contact in contacts]
-    joints = [*model.joints.values(), *(one["softness"] for one in description.tendons.values())]
+    joints = [*model.joints.values()]
+    joints += [one["softness"] for one in description.tendons.values() if "softness" in one]
     springs += [one for joint in joints for one in (joint.limit, joint.friction)]
     for softness in springs:
         power = softness.solimp[-1]

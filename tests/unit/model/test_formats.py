@@ -247,7 +247,8 @@ def test_what_a_flag_disables_is_not_there() -> None:
     mujoco = pytest.importorskip("mujoco")
 
     def read(flag: str) -> tuple[str, KinematicTree]:
-        with pytest.warns(GridGenWarning) as caught:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
             tree = tree_of(compiled(mujoco, cart(flag, stiffness=7)), joint_dynamics=True)
         return " ".join(str(warning.message) for warning in caught), tree
 

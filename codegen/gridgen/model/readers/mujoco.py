@@ -153,7 +153,7 @@ def from_model(
     The description contains bodies, inertias, and hinge, slide, ball and free joints in MuJoCo's
     order, with their limits, armature, damping and friction. It includes armature and damping of
     actuators on joints. Equality constraints of bodies, sites and joints become constraints, whose
-    stabilization is ``solref``. Contacts, tendons, actuator forces and springs are ignored with a
+    stabilization is ``solref``. What gridgen lacks, such as spatial tendons, is ignored with a
     warning, since forces are arguments of functions.
 
     Raises:
