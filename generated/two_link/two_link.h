@@ -299,7 +299,7 @@ gridgen_status two_link_centroidal_momentum_matrix_f64(
 gridgen_status two_link_centroidal_momentum_matrix_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch);
 
-// Centroidal momentum of a robot whose base is at rest.
+// Centroidal momentum in the world.
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   hg                6     written  centroidal momentum, (linear, angular) [kg m/s, kg m^2/s]
@@ -312,7 +312,7 @@ gridgen_status two_link_centroidal_momentum_f64(
 gridgen_status two_link_centroidal_momentum_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch);
 
-// Kinetic energy of a robot whose base is at rest.
+// Kinetic energy in the world.
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   energy            1     written  energy [J]
@@ -325,7 +325,7 @@ gridgen_status two_link_kinetic_energy_f64(
 gridgen_status two_link_kinetic_energy_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch);
 
-// Potential energy, zero for a center of mass at the base origin.
+// Potential energy, zero for a center of mass at the world origin.
 //   q                 2     read     joint positions [rad or m]
 //   gravity           3     read     acceleration of free fall in the world [m/s^2]; one for all states, or
 //     NULL

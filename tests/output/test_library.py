@@ -305,8 +305,8 @@ def test_every_c_function_computes_what_python_does(
                 arguments += [*map(pointer, results), ctypes.c_longlong(count)]
                 arguments += [pointer(x[key]) for key in kernel.inputs if key in DEFAULTED]
                 assert call(*arguments) == 0, kernel.name
-                for result, wanted in zip(results, expected, strict=True):
-                    np.testing.assert_array_equal(result, wanted, err_msg=kernel.name)
+                for result, reference in zip(results, expected, strict=True):
+                    np.testing.assert_array_equal(result, reference, err_msg=kernel.name)
                 compared += 1
     assert compared > 60
     if platform.libc_ver()[0] == "glibc":

@@ -15,8 +15,7 @@ from functools import cached_property
 from gridgen.dynamics.base_bodies import Bodies, scale6
 from gridgen.dynamics.base_frame import enter_gradient, enter_masses
 from gridgen.dynamics.losses import loss_of
-from gridgen.dynamics.mass_rates import MassRates, flat, read_mass
-from gridgen.dynamics.motion_derivatives import add_wrenches, along
+from gridgen.dynamics.motion_derivatives import MassRates, add_wrenches, along, flat, read_mass
 from gridgen.dynamics.state import Numbers, State
 from gridgen.symbolic.branches import Branches
 from gridgen.symbolic.lanes import Area, LaneOperations, Sums, Tile

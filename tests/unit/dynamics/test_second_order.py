@@ -94,8 +94,8 @@ class Case:
 
         return complex_step(result, self.steps(by), *(self.arrays[name] for name in others))
 
-    def check(self, found: Any, wanted: Sequence[Array], names: Sequence[str]) -> None:
-        for what, mine, theirs in zip(names, found, wanted, strict=True):
+    def check(self, found: Any, expected: Sequence[Array], names: Sequence[str]) -> None:
+        for what, mine, theirs in zip(names, found, expected, strict=True):
             assert_close(numbers(mine, STATES), theirs, TOLERANCE, what)
 
 
@@ -116,8 +116,8 @@ def test_second_derivatives_are_the_complex_steps_of_the_first(name, floating, l
     by = partial(case.derivative, inverse_dynamics_gradient, given)
     q = case.arrays["q"]
     dM = complex_step(lambda q: mass_matrix(state_of(case.tree, q)), position_steps(case.tree, q))
-    wanted = (by(0, "q"), by(1, "qd"), by(0, "qd"), dM)
-    case.check(case.evaluate(inverse_dynamics_second_order, given), wanted, NAMES)
+    expected = (by(0, "q"), by(1, "qd"), by(0, "qd"), dM)
+    case.check(case.evaluate(inverse_dynamics_second_order, given), expected, NAMES)
 
 
 @pytest.mark.parametrize(
@@ -133,9 +133,9 @@ def test_those_of_forward_dynamics_are_too(name, floating, loaded):
     case = case_of(name, floating, loaded)
     given = ("q", "qd", "tau")
     by = partial(case.derivative, forward_dynamics_gradient, given)
-    qq, vv, qv, qt = wanted = by(0, "q"), by(1, "qd"), by(0, "qd"), by(0, "tau")
-    case.check(case.evaluate(forward_dynamics_second_order, given), wanted, SOLVED)
-    qq, vv, qv, qt = (np.einsum("bi,bijk->bjk", case.arrays["multipliers"], x) for x in wanted)
+    qq, vv, qv, qt = reference = by(0, "q"), by(1, "qd"), by(0, "qd"), by(0, "tau")
+    case.check(case.evaluate(forward_dynamics_second_order, given), reference, SOLVED)
+    qq, vv, qv, qt = (np.einsum("bi,bijk->bjk", case.arrays["multipliers"], x) for x in reference)
     qq, none = (qq + qq.transpose(0, 2, 1)) / 2, np.zeros_like(vv)
     turned = [x.transpose(0, 2, 1) for x in (qv, qt)]
     expected = np.block([[qq, qv, qt], [turned[0], vv, none], [turned[1], none, none]])

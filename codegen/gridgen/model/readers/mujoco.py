@@ -58,7 +58,7 @@ from gridgen.model.readers.mujoco_fields import (
     used,
 )
 from gridgen.model.readers.mujoco_sensors import read_sensors
-from gridgen.model.readers.optional import library, require
+from gridgen.model.readers.packages import library, require
 from gridgen.model.soft import JointSoftness, Softness
 from gridgen.model.validation import check_body_count
 from gridgen.naming import show
