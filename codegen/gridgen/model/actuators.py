@@ -226,7 +226,7 @@ class _Reader:
             tendon = self._tendons[given]
             terms = _terms(tendon["joints"], self._bodies)
             if not terms:
-                raise OptionError(f"{where} has tendon {show(given)}, of which no joint moves")
+                raise OptionError(f"{where} has tendon {show(given)}, whose joints do not move")
             return {"terms": terms, "gear": gear, "offset": tendon.get("offset", 0.0)}
         if not isinstance(given, str) or given not in self._joints:
             hint = suggestion(str(given), self._joints)

@@ -262,7 +262,7 @@ class Damping:
                 H[i][j] = H[i][j] + value(self.dt * damping * moments[i] * moments[j])
 
     def _pairs(self, moments: Moments) -> Iterator[tuple[int, int]]:
-        """Yield the pairs of joints of which one moves the other."""
+        """Yield the pairs of a joint and itself or an ancestor, in both orders."""
         branches = self.state.tree.velocities
         above = {j: {branches.parent(k) for k in branches.climb(j)} | {j} for j in moments}
         for i in moments:

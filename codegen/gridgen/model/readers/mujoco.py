@@ -153,8 +153,8 @@ def from_model(
     The description contains bodies, inertias, and hinge, slide, ball and free joints in MuJoCo's
     order, with their limits, armature, damping and friction. It includes armature and damping of
     actuators on joints. Equality constraints of bodies, sites and joints become constraints, whose
-    stabilization is ``solref``. What gridgen lacks, such as spatial tendons, is ignored with a
-    warning, since forces are arguments of functions.
+    stabilization is ``solref``. Spatial tendons and other forces that gridgen lacks are ignored
+    with a warning: forces are arguments of functions.
 
     Raises:
         ModelError: the model has a flex, a free joint with translational armature,
