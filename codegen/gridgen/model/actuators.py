@@ -27,7 +27,7 @@ _KINDS: Mapping[str, Mapping[str, float]] = {
 _TERMS = {"gainprm": (1.0, 0.0, 0.0), "biasprm": (0.0, 0.0, 0.0)}
 _RANGES = ("ctrlrange", "forcerange", "actuatorfrcrange")
 _SHARED = ("kind", "joint", "tendon", "link", "name", "gear", "implicit", *_RANGES)
-#: What an actuator acts on: one of them.
+#: Keys of the transmission; an actuator has one of them.
 _ENDS = ("joint", "tendon", "link")
 
 
