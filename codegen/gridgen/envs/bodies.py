@@ -19,7 +19,7 @@ _ROWS, _COLUMNS = (0, 1, 2, 0, 0, 1), (0, 1, 2, 1, 2, 2)
 
 
 class Bodies:
-    """What MuJoCo's ``mj_rnePostConstraint`` leaves in ``MjData``, for a model of one tree.
+    """MuJoCo's quantities of the bodies of a model of one tree, as of ``mj_rnePostConstraint``.
 
     Args:
         model: an ``MjModel``, whose bodies all move.
