@@ -33,7 +33,6 @@ from gridgen.symbolic.spatial import (
     transpose,
 )
 
-
 #: Shapes whose nearest pairs ``max_pairs`` selects.
 ROUND = {ShapeKind.SPHERE, ShapeKind.CAPSULE}
 
