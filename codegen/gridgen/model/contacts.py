@@ -12,6 +12,7 @@ import numpy as np
 from gridgen.errors import OptionError
 from gridgen.functions.worlds import check_layout
 from gridgen.model.description import RobotDescription, Shape, suggestion
+from gridgen.model.hulls import Hull
 from gridgen.model.kinematic_tree import Body, Frame
 from gridgen.model.pose import Pose, transpose
 from gridgen.model.soft import (
@@ -102,9 +103,13 @@ def place_contacts(
                 f"{description.source}: solimp has the power {power:g}; give a multiple of "
                 f"1/{POWER} up to {MAX_POWER}"
             )
-    placed, places = [], dict[Solid, int]()
+    placed, places, hulls = [], dict[Solid, int](), dict[Hull, Hull]()
     for contact in (_widened(one, smooth) for one in contacts) if smooth else contacts:
         own = [_placed(one, named[one.link], bodies) for one in contact.solids]
+        for k, hull in enumerate(solid.hull for solid in own):
+            if hull:
+                serial = float(len(hulls))
+                own[k] = replace(own[k], hull=hulls.setdefault(hull, replace(hull, serial=serial)))
         solid, *others = (replace(s, place=places.setdefault(s, len(places))) for s in own)
         if solid.body != (others[0].body if others else -1):
             is_parallel = has_two and contact.kinds == (ShapeKind.CAPSULE, ShapeKind.CAPSULE)

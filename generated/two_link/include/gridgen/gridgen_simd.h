@@ -514,6 +514,17 @@ template <class T, class S> T gathered(const OpenRow<S>& row, int begin, T index
         found[i] = row.data[row.lane(i) + (begin + int(index[i])) * row.component];
     return found;
 }
+template <class T, class S> T gathered(const S* row, int begin, T index) {
+    if constexpr (sizeof(T) == sizeof(Real<T>)) {
+        return row[begin + int(index)];
+    } else {
+        T found;
+        for (int i = 0; i < pack_size<Real<T>>; ++i) found[i] = row[begin + int(index[i])];
+        return found;
+    }
+}
+GRIDGEN_DEVICE int leading_index(Pack<float> x) { return int(x[0]); }
+GRIDGEN_DEVICE int leading_index(Pack<double> x) { return int(x[0]); }
 GRIDGEN_DEVICE Pack<float> truncated(Pack<float> x) {
     return __builtin_convertvector(__builtin_convertvector(x, Pack<int>), Pack<float>);
 }
