@@ -97,7 +97,7 @@ def disassembled(image: bytes) -> Any:
 
 
 def _disassembled(cubin: Path) -> Any:
-    command = (_disassembler(), "--print-code", "--no-dataflow", "--emit-json", str(cubin))
+    command = (disassembler(), "--print-code", "--no-dataflow", "--emit-json", str(cubin))
     try:
         result = subprocess.run(command, capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError) as error:
@@ -260,7 +260,7 @@ def _code(kernel: Mapping[str, Any], functions: Sequence[Function]) -> Code:
 
 
 @cache
-def _disassembler() -> str:
+def disassembler() -> str:
     """Return nvdisasm: that of the wheel, else that of an installed toolkit."""
     folders: Iterable[Path] = map(Path, sys.path)
     wheels = (place for at in folders for place in sorted(at.glob("nvidia/cu*/bin/nvdisasm*")))

@@ -22,7 +22,7 @@ _CONSTANT = re.compile(r"c\[(0x\w+)\]\[(?P<register>U?R\w+)?\+?(?P<offset>0x\w+)
 _ADDRESS = re.compile(
     r"\[(?P<register>U?R\w+)?(\.(?P<scale>\w+))?(\+(?P<more>UR\w+))?(\+?(?P<offset>-?0x\w+))?\]"
 )
-# What reads and writes numbers of 64 bits, and what has no effect on a thread.
+# What has no effect on a thread.
 _NO_EFFECT = re.compile(r"NOP|BSSY|BSYNC|WARPSYNC|YIELD|DEPBAR|ENDCOLLECTIVE")
 _IGNORED = {"reuse", "E", "CONSTANT", "SYS", "STRONG", "GPU", "LU", "EF", "NOINC", "NODEC"}
 
@@ -267,7 +267,7 @@ class Thread:
     _uldc = _ldc
 
     def _hfma2(self, modifiers: list[str], target: str, a: str, b: str, *halves: str) -> None:
-        assert (a, b) == ("-RZ", "RZ") and len(halves) == 2
+        assert (a, b, len(halves)) == ("-RZ", "RZ", 2)
         high, low = (to_bits(float(half), 16) for half in halves)
         self._put(target, Value(high << 16 | low))
 

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from fake_gpu.ptx.parser import Function, PtxError, Variable, parse
+from fake_gpu.ptx.parser import Function, Variable, parse
 from gridgen.backends.cuda.compiler import compile_kernel
 from gridgen.backends.interface import ITEM_BYTES, Sources
 from gridgen.functions.types import Dtype
@@ -24,7 +24,10 @@ from prove.values import Graph, Memory, Value, from_bits
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
-from sass import disassembled, sections
+from native import Unavailable
+from sass import disassembled, disassembler, sections
+
+__all__ = ["Report", "Unavailable", "compare", "disassembler"]
 
 Code = list[Mapping[str, Any]]
 _BLOCK, _GRID = 64, 5
@@ -112,22 +115,22 @@ def _compare_one(
         return _defined(graph, arch, opcode, operands)
 
     thread.Thread(function, graph, intended, parameters, special, define).run()
-    decided, graph.decisions = graph.decisions, {}
+    decided, graph.decisions = graph.decisions, set()
     known = len(graph.keys) - 1
     actual = Memory(graph, 8 * itemsize, seed)
     banks = {**banks, 0: _bank(function, parameters, arch)}
     machine.Thread(code, graph, actual, banks, {"SR_TID.X": lane, "SR_CTAID.X": block}).run()
-    report.decisions += len(graph.decisions.keys() & decided.keys())
-    report.own += len(graph.decisions.keys() - decided.keys())
-    report.skipped += len(decided.keys() - graph.decisions.keys())
+    report.decisions += len(graph.decisions & decided)
+    report.own += len(graph.decisions - decided)
+    report.skipped += len(decided - graph.decisions)
     for key in sorted(intended.stored.keys() | actual.stored.keys()):
         if key[0] != "global":
             continue
         ours, theirs = intended.stored.get(key), actual.stored.get(key)
         report.words += ours is not None
         if ours is None or theirs is None:
-            by = "machine code" if ours is None else "PTX"
-            report.faults.append(f"address {key[1]:#x}: only {by} stores it")
+            by, memory = ("machine code", actual) if ours is None else ("PTX", intended)
+            report.faults.append(f"{memory.places[key]}: only {by} stores at {key[1]:#x}")
         elif ours == theirs:
             report.equal += 1
         else:
@@ -193,8 +196,8 @@ def _defined(graph: Graph, arch: str, opcode: str, operands: Sequence[Value]) ->
     code, constants = _alone(arch, opcode)
     machine.Thread(code, graph, memory, {0: bank, 2: constants}, {}).run()
     graph.place = place
-    words = [memory.read("global", _OUT + more) for more in range(0, width // 8, 4)]
-    return graph.pack(*words) if width == 64 else words[0]
+    low = memory.read("global", _OUT)
+    return graph.pack(low, memory.read("global", _OUT + 4)) if width == 64 else low
 
 
 @cache

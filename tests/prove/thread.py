@@ -19,12 +19,12 @@ class Thread:
     """A thread that executes PTX.
 
     Args:
-        function: the kernel.
-        graph:    the expressions.
-        memory:   words.
-        bank:     the parameters, by name: offset in the bank, then their bytes.
-        special:  values of ``%tid.x`` and others.
-        define:   return what the assembler makes of an instruction that the machine does not have.
+        function:   the kernel.
+        graph:      the expressions.
+        memory:     words.
+        parameters: the bytes of each parameter, by name.
+        special:    values of ``%tid.x`` and others.
+        define:     return what the assembler makes of an instruction the machine lacks.
     """
 
     def __init__(
@@ -172,14 +172,15 @@ class Thread:
             self._integers("mul", kind, lambda i, j: i * j, target, a, b)
 
     def _mad(self, modifiers: list[str], target: str, a: str, b: str, c: str) -> None:
-        assert modifiers[0] == "lo" and modifiers[-1][1:] == "32"
+        assert (modifiers[0], modifiers[-1][1:]) == ("lo", "32")
         x, y, z = self._values(32, a, b, c)
         product = self._graph.multiply_integers(x, y)
         self._put(target, self._graph.sum((1, product), (1, z)))
 
     def _fma(self, modifiers: list[str], target: str, a: str, b: str, c: str) -> None:
         width = int(modifiers[-1][1:])
-        self._put(target, self._graph.fma(*self._values(width, a, b, c), width))
+        x, y, z = self._values(width, a, b, c)
+        self._put(target, self._graph.fma(x, y, z, width))
 
     def _rcp(self, modifiers: list[str], target: str, a: str) -> None:
         self._special_function("RCP", modifiers, target, a)
@@ -211,8 +212,8 @@ class Thread:
 
     def _extreme(self, modifiers: list[str], target: str, a: str, b: str, is_least: bool) -> None:
         kind = modifiers[-1]
-        values = self._values(int(kind[1:]), a, b)
-        self._put(target, self._graph.extreme(*values, kind, is_least=is_least))
+        x, y = self._values(int(kind[1:]), a, b)
+        self._put(target, self._graph.extreme(x, y, kind, is_least=is_least))
 
     # ---- bits ----
 
@@ -278,7 +279,7 @@ class Thread:
         if to[0] == "f" and given[0] != "f":
             self._put(target, self._graph.to_float(value, given, width))
             return
-        assert to[0] != "f" and given[0] != "f", modifiers
+        assert "f" not in (to[0], given[0]), modifiers
         if (width, size) == (32, 64):
             self._put(target, self._graph.halves(value)[0])
         elif (width, size) == (64, 32) and given[0] == "u":
@@ -297,7 +298,8 @@ class Thread:
         name = _RELATIONS.get(relation, relation)
         outcomes = RELATIONS.get(name) or RELATIONS[name.removesuffix("u")] | 8
         kind = "u" + kind[1:] if kind[0] == "b" else kind
-        value = self._graph.compare(outcomes, *self._values(int(kind[1:]), a, b), kind)
+        x, y = self._values(int(kind[1:]), a, b)
+        value = self._graph.compare(outcomes, x, y, kind)
         if more:
             values = value, self._predicate(more[0])
             value = self._graph.bitwise(_TABLES[modifiers[1]], *values, width=1)

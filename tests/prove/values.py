@@ -80,14 +80,14 @@ class Graph:
         place:     of the instruction that is executed.
         keys:      operation and operands of each expression, by its number.
         places:    where each was made.
-        decisions: conditions that were decided, with the answer.
+        decisions: conditions on which the way through the code depends.
     """
 
     def __init__(self) -> None:
         self.place = ""
         self.keys: list[tuple[object, ...]] = [()]
         self.places = [""]
-        self.decisions: dict[int, bool] = {}
+        self.decisions: set[int] = set()
         self._numbers: dict[tuple[object, ...], int] = {}
 
     def node(self, *key: object) -> int:
@@ -146,8 +146,14 @@ class Graph:
 
     def decide(self, condition: Value) -> bool:
         """Return whether a condition holds here, and record it if it depends on the inputs."""
-        if condition.node:
-            self.decisions[abs(condition.node)] = bool(condition.bits) ^ (condition.node < 0)
+        waiting = [abs(condition.node)] if condition.node else []
+        while waiting:
+            node = waiting.pop()
+            key = self.keys[node]
+            if key[0] == "bits":  # of other conditions
+                waiting += key[2]  # type: ignore[arg-type]
+            else:
+                self.decisions.add(node)
         return bool(condition.bits)
 
     # ---- floating-point numbers ----
@@ -208,6 +214,8 @@ class Graph:
             return self.upper_compared(outcomes, high, upper, f"{kind[0]}32", rest)
         convert = {"f": from_bits, "s": signed, "u": lambda bits, _: bits}[kind[0]]
         x, y = (convert(value.bits, width) for value in (a, b))
+        if kind[0] == "f":  # zeros are equal
+            a, b = (v if v.node or v.bits != 1 << width - 1 else ZERO for v in (a, b))
         outcome = 8 if x != x or y != y else 1 if x < y else 2 if x == y else 4
         bits = int(bool(outcomes & outcome))
         if not (a.node or b.node):
@@ -373,7 +381,9 @@ class Graph:
 
     def funnel(self, low: Value, high: Value, by: int) -> Value:
         """Return a word of two, from a bit on."""
-        return self.apply(f"funnel{by}", lambda x, y: (y << 32 | x) >> by & (1 << 32) - 1, low, high)
+        return self.apply(
+            f"funnel{by}", lambda x, y: (y << 32 | x) >> by & (1 << 32) - 1, low, high
+        )
 
     def multiply_integers(self, a: Value, b: Value) -> Value:
         """Return the lower word of a product."""
@@ -438,11 +448,14 @@ class Memory:
 
     Attributes:
         stored: words by space and address.
+        places: the instruction that stored each of them.
     """
 
     def __init__(self, graph: Graph, width: int, seed: int) -> None:
         self._graph, self._width, self._seed = graph, width, seed
+        self._largest = (2.0, 0.75, 1.5)[seed % 3]  # angles of several quadrants
         self.stored: dict[tuple[str, int], Value] = {}
+        self.places: dict[tuple[str, int], str] = {}
 
     def read(self, space: str, address: int) -> Value:
         """Return a word; one that no thread has stored is an input."""
@@ -451,9 +464,10 @@ class Memory:
         if space != "global":
             raise LookupError(f"{space} memory at {address:#x} before a store")
         place = address - address % (self._width // 8)
-        number = random.Random(self._seed + place).uniform(-0.75, 0.75)
+        number = random.Random(self._seed + place).uniform(-self._largest, self._largest)
         word = to_bits(number, self._width) >> 8 * (address - place) & 0xFFFFFFFF
         return Value(word, self._graph.node("load", address))
 
     def write(self, space: str, address: int, value: Value) -> None:
         self.stored[space, address] = value
+        self.places[space, address] = self._graph.place
