@@ -158,9 +158,9 @@ def error(tree: KinematicTree, method: str, dtype: Any) -> float:
     x = states_of(tree, STATES)
     x = {name: value.astype(np.float32).astype(float) for name, value in x.items()}
     x["proximal"][:] = PROXIMAL[np.dtype(dtype).name]
-    wanted, _ = computed(tree, x, "factors of M", np.float64)
+    expected, _ = computed(tree, x, "factors of M", np.float64)
     found, _ = computed(tree, x, method, dtype)
-    off = np.abs(found - wanted).max(axis=1) / np.abs(wanted).max(axis=1)
+    off = np.abs(found - expected).max(axis=1) / np.abs(expected).max(axis=1)
     return float(np.median(off))
 
 
@@ -193,10 +193,10 @@ def measure(seconds: float) -> None:
     peer.run()
     calls: dict[str, Callable[[], object]] = {"Pinocchio, float64": peer.run}
     arguments = [x[name] for name in ("q", "qd", "tau")]
-    for found, wanted in zip(
+    for found, expected in zip(
         robot.constrained_forward_dynamics(*arguments), peer.results(), strict=True
     ):
-        np.testing.assert_allclose(found, wanted, atol=1e-9 * np.abs(wanted).max())
+        np.testing.assert_allclose(found, expected, atol=1e-9 * np.abs(expected).max())
     for dtype in ("float64", "float32"):
         given = [value.astype(dtype) for value in arguments]
         out = robot.constrained_forward_dynamics(*given)

@@ -118,14 +118,14 @@ class Case:
         """Return the states, contacts of each, and largest relative errors of float64, float32."""
         model, data = self.model, mujoco.MjData(self.model)
         iterate_to_the_end(model)
-        rows, wanted, contacts, touches = [], [], [], 0
+        rows, expected, contacts, touches = [], [], [], 0
         for k in np.random.default_rng(0).permutation(len(seen)):
             data.qpos[:], data.qvel[:], data.qfrc_applied[:] = seen[k]
             data.qacc_warmstart[:] = 0.0
             mujoco.mj_forward(model, data)
             if data.ncon and has_converged(model, data):
                 rows.append(k)
-                wanted.append(local(model, data, data.qacc, shifted=True))
+                expected.append(local(model, data, data.qacc, shifted=True))
                 contacts.append(contacts_of(model, data))
                 touches += data.ncon
             if len(rows) == count:
@@ -134,7 +134,7 @@ class Case:
         q, qd = own(model, np.hstack([np.zeros((len(q), 1)), q, qd]))
         options = RobotOptions(contact=True, joint_dynamics=True)
         each = forces_at_points(build_tree(from_model(model), options), q, contacts)
-        others = np.array(wanted), each.reshape(len(q), -1)
+        others = np.array(expected), each.reshape(len(q), -1)
         found: list[float] = [len(rows), touches / len(rows)]
         for dtype in (np.float64, np.float32):
             arrays = (array.astype(dtype) for array in (q, qd, tau))

@@ -11,8 +11,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from itertools import takewhile
 from pathlib import Path
 
+from sizes import FAMILIES, SIZES, robot_text
 from tables import Grid, markdown_grid, write_table
 
 from gridgen.compiler import read_tree
@@ -35,6 +37,7 @@ ID = KernelKey("inverse_dynamics")
 FD = KernelKey("forward_dynamics", "aba")
 M = KernelKey("mass_matrix")
 GRADIENTS = (KernelKey("inverse_dynamics_gradient"), KernelKey("forward_dynamics_gradient"))
+KEYS = (ID, FD, M, KernelKey("mass_matrix_inverse"), *GRADIENTS)
 DYNAMICS = {
     "inverse dynamics": ID,
     "forward dynamics": FD,
@@ -134,6 +137,27 @@ def fused_functions(robots: Sequence[tuple[str, bool]]) -> Rows:
             )
 
 
+def largest_straight(_: Sequence[tuple[str, bool]]) -> Rows:
+    """Yield the most bodies of straight-line code: of serial chains, and of binary trees."""
+    for key in KEYS:
+        cells = []
+        for family in FAMILIES:
+            trees = (read_tree(robot_text(family, size), RobotOptions()) for size in SIZES)
+            straight = takewhile(lambda tree: not program(tree, key).loops, trees)  # noqa: B023
+            cells.append(str(SIZES[len(list(straight)) - 1]))
+        method = f" (`{key.method}`)" if key.method else ""
+        yield f"`{key.function}`{method}", *cells
+
+
+def multiply_adds(robots: Sequence[tuple[str, bool]]) -> Rows:
+    """Yield instructions in percent of the operations: a multiply-add has two operations."""
+    for name, floating in robots:
+        found = [program(tree_of(name, floating), key) for key in KEYS]
+        shares = (100 * one.instructions / one.operations for one in found)
+        cells = ("loops" if one.loops else f"{x:.0f}" for one, x in zip(found, shares, strict=True))
+        yield title(name, floating), *cells
+
+
 def parameters(robots: Sequence[tuple[str, bool]]) -> Rows:
     """Yield instructions with parameters as inputs, and the ratio to the folded robot."""
     inputs = (("hand",), ("all",), ("hand", "armature", "damping"))
@@ -169,6 +193,8 @@ TABLES = {
         ALL_ROBOTS,
         operations_left,
     ),
+    "multiply_adds": ((*_FIRST, "gradient of ID", "gradient of FD"), ROBOTS, multiply_adds),
+    "largest_straight": (("function", *FAMILIES.values()), ROBOTS[:1], largest_straight),
     "regressors": (
         ("robot", "`inverse_dynamics`", "`joint_torque_regressor`", "kinetic", "potential"),
         ROBOTS,

@@ -139,10 +139,10 @@ def draw_speed() -> Any:
 
 def draw_operations() -> Any:
     """Draw the share of operations that is left of those of a robot of which nothing is known."""
-    wanted = tuple(name.removesuffix("_aba") for name in FUNCTIONS)
+    expected = tuple(name.removesuffix("_aba") for name in FUNCTIONS)
     figure, axis = plt.subplots(figsize=(8, 2.8))
     for place, (robot, free) in enumerate(COUNTED.items()):
-        options = GenerateOptions(functions=wanted, floating_base=free)
+        options = GenerateOptions(functions=expected, floating_base=free)
         programs = make_module(
             ROOT / "robots" / f"{robot}.urdf", options, lambda step: None
         ).programs

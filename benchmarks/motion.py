@@ -143,13 +143,13 @@ def measure(case: Case, batch: int, steps: int, seconds: float) -> dict[str, Tim
             contestants |= make(case, x)
         except (ImportError, native.Unavailable) as error:
             print(f"{case.name}: {make.__name__} is left out: {error}", file=sys.stderr)
-    wanted = None
+    expected = None
     for name, (call, last) in contestants.items():
         call()
         found = np.asarray(last(), np.float64)
-        wanted = found if wanted is None else wanted
+        expected = found if expected is None else expected
         base = 7 if case.floating_base else 0  # MuJoCo's free joint has other coordinates
-        error = np.abs(found - wanted)[:, base:].max()
+        error = np.abs(found - expected)[:, base:].max()
         assert error < 1e-2, (name, error)
     return interleaved(
         {name: call for name, (call, _) in contestants.items()}, seconds, thread_time

@@ -254,7 +254,7 @@ def _entries(text: str) -> list[tuple[str, str]]:
         if match:
             found.append([f"`{match[1]}`", match[2] or ""])
         elif line.strip():
-            if not found or not line.startswith(" "):
+            if not found or line.startswith(("Also ", "then ")):
                 found.append(["", line])
             else:
                 found[-1][1] += f" {line}"

@@ -42,8 +42,8 @@ struct Loop {
 template <class State> void over_batch(Loop& loop, long batch, const State& state)
 {
     constexpr long least_share = 32;  // states; a few microseconds, as long as waking a thread
-    const long available = long(loop.data.size()), wanted = 1 + (batch - 1) / least_share;
-    const long threads = wanted < available ? wanted : available;
+    const long available = long(loop.data.size()), enough = 1 + (batch - 1) / least_share;
+    const long threads = enough < available ? enough : available;
 #pragma omp parallel num_threads(threads) if (threads > 1)
     {
         const long thread = omp_get_thread_num();

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from gridgen.compiler import load
 from gridgen.errors import OptionError, ShapeError
-from gridgen.model.readers.optional import library
+from gridgen.model.readers.packages import library
 from gridgen.naming import show, show_value, similar
 from gridgen.robot import Robot
 from gridgen.runtime.parameters import inertia

@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gridgen.backends.cpu.units import LIBRARY_FLAGS
-from gridgen.collector import collected_rarely
 from gridgen.dynamics.functions import frame_idents, fused_keys, search_keys
 from gridgen.errors import ModelError, OptionError
 from gridgen.functions import FUNCTIONS
@@ -30,7 +29,7 @@ from gridgen.model.readers import read_robot
 from gridgen.model.tree import KinematicTree, build_tree
 from gridgen.model.validation import check_body_count
 from gridgen.model.walk import count_bodies
-from gridgen.modules import GeneratedModule, TracedModule, record_of
+from gridgen.modules import GeneratedModule, TracedModule, collected_rarely, record_of
 from gridgen.naming import robot_ident, show_value
 from gridgen.option_values import anything
 from gridgen.options import (

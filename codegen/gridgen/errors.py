@@ -10,8 +10,24 @@ from types import FrameType
 _PACKAGE = os.path.dirname(__file__) + os.sep
 
 
+def printable(text: str, besides: str = "") -> str:
+    """Return text with escapes for characters that corrupt a terminal or a log.
+
+    Paths and texts of files may contain control characters and line breaks.
+    """
+    if text.isprintable():
+        return text
+    return "".join(x if x.isprintable() or x in besides else ascii(x)[1:-1] for x in text)
+
+
 class GridGenError(Exception):
-    """Base class of all errors a user can cause; the message has location, value and remedy."""
+    """Base class of all errors a user can cause; the message has location, value and remedy.
+
+    A message is one printable line, except of errors that quote source code.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message, "\n" if isinstance(self, CompileError) else ""))
 
 
 class UrdfError(GridGenError):
@@ -76,7 +92,8 @@ class GridGenWarning(UserWarning):
 
 
 def warn(message: str) -> None:
-    """Warn, with the line of Python code that called this package."""
+    """Warn in one line, with the line of Python code that called this package."""
+    message = printable(message)
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and _is_ours(frame):
         frame = frame.f_back

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
-from gridgen.errors import OptionError
+from gridgen.errors import OptionError, printable
 from gridgen.reserved import is_declared
 
 MAX_IDENT = 48
@@ -185,11 +185,7 @@ def number_literal(value: float) -> str:
 def show(text: str, limit: int = MAX_SHOWN) -> str:
     """Return ``text`` in double quotes for a message: one printable line of bounded length."""
     head = text if len(text) <= limit else text[: limit - 20]
-    escaped = "".join(
-        character if character.isprintable() and character != "\\" else ascii(character)[1:-1]
-        for character in head
-    )
-    escaped = escaped.replace('"', '\\"')
+    escaped = printable(head.replace("\\", "\\\\")).replace('"', '\\"')
     return f'"{escaped}"' if head is text else f'"{escaped}..." ({len(text)} characters)'
 
 

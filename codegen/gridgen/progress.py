@@ -14,6 +14,8 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any
 
+from gridgen.errors import printable
+
 #: Seconds after which a task is reported.
 PATIENCE = 2.0
 #: Environment variable that turns all reports off.
@@ -100,7 +102,7 @@ class _Screen:
         """Show a step, and return its row on a terminal."""
         if sys.stderr is None:
             return None
-        text = f"{step} ...{f' ({remedy})' if remedy else ''}"
+        text = printable(f"{step} ...{f' ({remedy})' if remedy else ''}")
         with suppress(OSError, ValueError):  # a closed stream
             if not sys.stderr.isatty() or not self._has_rows():
                 print(f"grid-gen: {text}", file=sys.stderr, flush=True)

@@ -47,6 +47,7 @@ from gridgen.naming import check_choice, hint, show_value
 from gridgen.runtime import configurations
 from gridgen.runtime.arrays.layout import DTYPES, array_like
 from gridgen.runtime.calls.bound import Binder, Bound
+from gridgen.runtime.calls.compiled import check_batch, warm_up
 from gridgen.runtime.calls.evaluation import Evaluator
 from gridgen.runtime.calls.products import Products
 from gridgen.runtime.calls.resolved import Evaluation, Resolved
@@ -56,7 +57,6 @@ from gridgen.runtime.configurations import path_free
 from gridgen.runtime.exports import Drawn, Exported
 from gridgen.runtime.module.description import Keyframe, Module, register
 from gridgen.runtime.module.files import FolderModule
-from gridgen.runtime.module.warm_up import check_batch, warm_up
 from gridgen.runtime.planning.devices import place_named
 from gridgen.runtime.planning.planner import Plan
 from gridgen.runtime.planning.tune import BATCHES, Tuned, TunedDevice, TuneSelection, tune
@@ -268,7 +268,8 @@ class Robot(Declared, Drawn, Exported):
 
         Args:
             paths:  joint positions along each path (B, T, nq) [rad or m]
-            world:  as in ``world_distance``: obstacles of all paths or of each.
+            world:  obstacles of all paths or of each: a result of ``gridgen.world``, or a
+                    dictionary of its arguments.
             margin: least distance, one number or (B,) [m].
 
         Returns:
@@ -412,6 +413,9 @@ class Robot(Declared, Drawn, Exported):
             arrays:   the inputs of the function by name; other entries have no effect.
             backend:  overrides the robot's backend.
 
+        Returns:
+            the result, or a tuple of arrays for several.
+
         Raises:
             ModelError:  the function does not exist.
             OptionError: ``function`` is not a string, or ``arrays`` is not a mapping.
@@ -439,9 +443,9 @@ class Robot(Declared, Drawn, Exported):
     ) -> Plan:
         """Explain which schedule and method ``auto`` selects for a call.
 
-        The plan prints as a table of all candidates with their times: predicted from operation
-        counts and published figures of the device, or measured where ``tune`` was called on it.
-        Nothing is compiled or run.
+        The plan prints as a table of all candidates with their times: those of ``tune`` where it
+        was called on the device; otherwise, for a GPU, predictions from operation counts and
+        published figures. Nothing is compiled or run.
 
         Args:
             function:  name of a function, such as ``forward_dynamics``; or a list, as of
@@ -452,6 +456,9 @@ class Robot(Declared, Drawn, Exported):
             dtype:     ``float32`` or ``float64``.
             frame:     name of a link, or a list of names, for functions of a frame.
             reference: the axes that represent the result.
+
+        Returns:
+            the chosen kernel, all candidates and the reason.
 
         Raises:
             OptionError: an argument is not one of the choices.
@@ -565,7 +572,7 @@ class Robot(Declared, Drawn, Exported):
                 np.broadcast_to(np.zeros((), one), (batch or 1, self.nq)) for one in dtypes
             )
         ]
-        warm_up(self._evaluator, launches, batch or 0, backend, progress)
+        warm_up(self._evaluator.compiled, launches, batch or 0, backend, progress)
 
     def bind(
         self, function: CompiledName | list[str] | tuple[str, ...], *arguments: Any, **options: Any
@@ -594,7 +601,7 @@ class Robot(Declared, Drawn, Exported):
                          argument.
             DtypeError:  an argument is a JAX array, which is immutable.
             DeviceError: a stream is being captured; bind before the capture.
-            others as the function's.
+            Also the errors of the function.
         """
         return self._binder.bind(self.resolver.resolve_named(function, *arguments, **options))
 
@@ -640,7 +647,7 @@ class Robot(Declared, Drawn, Exported):
             OptionError: the function or an argument does not exist.
             ModelError:  the module lacks the product; for a ``jvp`` of a ``vjp`` the robot is too
                          large.
-            others as the function's.
+            Also the errors of the function.
 
         Source: reverse differentiation; for accelerations through inverse dynamics, whose
         derivative at the solution is -M times theirs, Plancher et al. (GRiD).
@@ -662,14 +669,14 @@ class Robot(Declared, Drawn, Exported):
 
         Given the derivatives ``tangents`` of the arguments with respect to a scalar, return those
         of the results in addition to the results. One kernel computes both for all states without
-        forming a matrix. Coordinates as in ``vjp``, whose transpose this is.
+        forming a matrix, in the coordinates of ``vjp``, whose transpose this is.
 
         Args:
-            function:  name of a function or of a product, as in ``vjp``.
+            function:  name of a function, or of a product such as ``rollout_vjp``.
             tangents:  an array shaped like each argument of ``wrt``, a tuple of arrays for several;
                        ``None`` is zero.
             arguments: arguments of the function.
-            wrt:       names of the arguments that change, as in ``vjp``.
+            wrt:       names of the arguments that change; by default those of ``vjp``.
             results:   the function's results for these arguments, if known: only the derivative of
                        ``forward_dynamics`` uses them, in half the time.
             options:   keyword arguments of the function; ``out`` is a pair, for the results and
@@ -681,7 +688,7 @@ class Robot(Declared, Drawn, Exported):
         Raises:
             the errors of ``vjp``.
 
-        Source: forward differentiation; for accelerations as in ``vjp``.
+        Source: forward differentiation; for accelerations through inverse dynamics.
         """
         return self._products.jvp(function, tangents, arguments, wrt, results, options)
 
@@ -705,7 +712,7 @@ class Robot(Declared, Drawn, Exported):
         """Return the backward pass of ``rollout``, computed by one kernel.
 
         The kernel goes from the last step to the first with the pullback of ``step``. It recomputes
-        states from about sqrt(T) checkpoints. Coordinates as in ``vjp``.
+        states from about sqrt(T) checkpoints. Coordinates are those of ``vjp``.
 
         Args:
             q0:            initial joint positions (B, nq).
@@ -714,15 +721,15 @@ class Robot(Declared, Drawn, Exported):
             dt:            duration of a step, a number or (B,).
             cotangents:    derivatives of a scalar with respect to ``q_path`` and ``qd_path``, with
                            the shapes that ``rollout`` returns for these arguments.
-            substeps:      as in ``rollout``.
-            store_every:   as in ``rollout``.
-            integrator:    as in ``rollout``.
-            feedback:      as in ``rollout``; the derivatives include the controller.
-            effort_limits: as in ``rollout``; the derivatives of clamped joint torques are zero.
+            substeps:      integrator steps per step.
+            store_every:   number of steps between stored states, or ``last``.
+            integrator:    integration method, see ``step``.
+            feedback:      gains and references; the derivatives include the controller.
+            effort_limits: whether torques are clamped; the derivatives of clamped ones are zero.
             wrt:           the arguments to differentiate by, in order: any of q0, qd0, tau, dt,
                            gravity, and of further inputs that are given.
             results:       the results of ``rollout``, if known: their states are not recomputed.
-            options:       as in ``rollout``; ``out`` takes the derivatives.
+            options:       further inputs of ``rollout``; ``out`` takes the derivatives.
 
         Returns:
             the derivatives for each name of ``wrt``, for all states: q0_bar (B, nq), qd0_bar
@@ -731,7 +738,7 @@ class Robot(Declared, Drawn, Exported):
         Raises:
             OptionError: ``wrt`` has another name.
             ShapeError:  ``cotangents`` are not two arrays as described.
-            ModelError:  as in ``vjp``.
+            ModelError:  the module lacks the product.
             Also the errors of ``rollout``.
         """
         self.resolver.check_known(FUNCTIONS["rollout"], options, "rollout_vjp")

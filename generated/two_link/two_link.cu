@@ -299,7 +299,7 @@ template <class T> __global__ void __launch_bounds__(128) centroidal_momentum_ma
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_centroidal_momentum)
-// Centroidal momentum of a robot whose base is at rest.
+// Centroidal momentum in the world.
 template <class T> __global__ void __launch_bounds__(128) centroidal_momentum_kernel(
     gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Output<T> hg, long long n)
 {
@@ -313,7 +313,7 @@ template <class T> __global__ void __launch_bounds__(128) centroidal_momentum_ro
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_kinetic_energy)
-// Kinetic energy of a robot whose base is at rest.
+// Kinetic energy in the world.
 template <class T> __global__ void __launch_bounds__(128) kinetic_energy_kernel(
     gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Output<T> energy, long long n)
 {
@@ -327,7 +327,7 @@ template <class T> __global__ void __launch_bounds__(128) kinetic_energy_rows_ke
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_potential_energy)
-// Potential energy, zero for a center of mass at the base origin.
+// Potential energy, zero for a center of mass at the world origin.
 template <class T> __global__ void __launch_bounds__(128) potential_energy_kernel(
     gridgen::Input<T> q, gridgen::Input<T> gravity, gridgen::Output<T> energy, long long n)
 {

@@ -1375,11 +1375,11 @@ struct centroidal_momentum_matrix_traits : Traits {
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_centroidal_momentum)
 
-// Centroidal momentum of a robot whose base is at rest.
+// Centroidal momentum in the world.
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   hg                6     written  centroidal momentum, (linear, angular) [kg m/s, kg m^2/s]
-// Source: momenta of the bodies, carried to the base.
+// Source: momenta of the bodies, carried to the world origin.
 // 49 floating-point operations (583 generic), 33 instructions.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void centroidal_momentum(
@@ -1453,7 +1453,7 @@ struct centroidal_momentum_traits : Traits {
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_kinetic_energy)
 
-// Kinetic energy of a robot whose base is at rest.
+// Kinetic energy in the world.
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   energy            1     written  energy [J]
@@ -1500,7 +1500,7 @@ struct kinetic_energy_traits : Traits {
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_potential_energy)
 
-// Potential energy, zero for a center of mass at the base origin.
+// Potential energy, zero for a center of mass at the world origin.
 //   q                 2     read     joint positions [rad or m]
 //   gravity           3     read     acceleration of free fall in the world [m/s^2]
 //   energy            1     written  energy [J]

@@ -527,7 +527,7 @@ template <class S> void centroidal_momentum_matrix_batch(
         33, threads, n, q, Ag, n);
 }
 
-// Centroidal momentum of a robot whose base is at rest.
+// Centroidal momentum in the world.
 inline void centroidal_momentum(
     gridgen::In<float, 2> q, gridgen::In<float, 2> qd, gridgen::Out<float, 6> hg)
 {
@@ -549,7 +549,7 @@ template <class S> void centroidal_momentum_batch(
         33, threads, n, q, qd, hg, n);
 }
 
-// Kinetic energy of a robot whose base is at rest.
+// Kinetic energy in the world.
 inline void kinetic_energy(
     gridgen::In<float, 2> q, gridgen::In<float, 2> qd, gridgen::Out<float, 1> energy)
 {
@@ -571,7 +571,7 @@ template <class S> void kinetic_energy_batch(
         16, threads, n, q, qd, energy, n);
 }
 
-// Potential energy, zero for a center of mass at the base origin.
+// Potential energy, zero for a center of mass at the world origin.
 inline void potential_energy(
     gridgen::In<float, 2> q, gridgen::Out<float, 1> energy, gridgen::In<float, 3> gravity = nullptr)
 {

@@ -528,7 +528,7 @@ unsafe extern "C" {
         batch: ::std::os::raw::c_longlong,
     ) -> gridgen_status;
 
-    /// Centroidal momentum of a robot whose base is at rest.
+    /// Centroidal momentum in the world.
     pub fn two_link_centroidal_momentum_f32(
         q: *const f32,
         qd: *const f32,
@@ -554,7 +554,7 @@ unsafe extern "C" {
         batch: ::std::os::raw::c_longlong,
     ) -> gridgen_status;
 
-    /// Kinetic energy of a robot whose base is at rest.
+    /// Kinetic energy in the world.
     pub fn two_link_kinetic_energy_f32(
         q: *const f32,
         qd: *const f32,
@@ -580,7 +580,7 @@ unsafe extern "C" {
         batch: ::std::os::raw::c_longlong,
     ) -> gridgen_status;
 
-    /// Potential energy, zero for a center of mass at the base origin.
+    /// Potential energy, zero for a center of mass at the world origin.
     pub fn two_link_potential_energy_f32(
         q: *const f32,
         energy: *mut f32,

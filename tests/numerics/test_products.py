@@ -116,7 +116,10 @@ def test_products_of_products(
         for robot in ROBOTS
         for name in ("gravity_forces", "inverse_dynamics", "mass_matrix", "forward_dynamics_crba")
         for first in ("vjp", "jvp")
-        for is_tried in [name == "gravity_forces" or (name, first) == ("mass_matrix", "vjp")]
+        for is_tried in [
+            name == "gravity_forces"
+            or (robot is ROBOTS[0] and (name, first) == ("mass_matrix", "vjp"))
+        ]
     ],
 )
 def test_loops_backwards_have_a_way_back(robot: str, floating: bool, name: str, first: str) -> None:
@@ -225,8 +228,8 @@ def test_accelerations_go_where_the_caller_wants_them(is_known: bool, place: str
     robot = load_robot(urdf_path("two_link"))
     rng = np.random.default_rng(6)
     q, qd, tau, u = rng.normal(size=(4, 5, 2))
-    wanted = robot.jvp("forward_dynamics", (u, None, None), q, qd, tau)
-    accelerations = wanted[0].copy()
+    expected = robot.jvp("forward_dynamics", (u, None, None), q, qd, tau)
+    accelerations = expected[0].copy()
     known = {"results": accelerations} if is_known else {}
     rooms = {"q": q, "tangent": u, "results": accelerations, "elsewhere": np.empty((5, 2))}
     other = np.empty((5, 2))
@@ -234,7 +237,7 @@ def test_accelerations_go_where_the_caller_wants_them(is_known: bool, place: str
         kept = [array.copy() for array in (q, u, accelerations)]
         found = robot.jvp("forward_dynamics", (u, None, None), q, qd, tau, **known, out=out)
         assert found is out
-        np.testing.assert_array_equal(out, wanted)
+        np.testing.assert_array_equal(out, expected)
         for array, numbers in zip((q, u, accelerations), kept, strict=True):
             array[...] = numbers
     with pytest.raises(ShapeError, match="share memory"):

@@ -174,8 +174,8 @@ def test_none_in_place_of_cotangents_is_zero() -> None:
     robot, arguments = case("gripper", False)
     bar = drawn(np.random.default_rng(8), robot.rollout(*arguments, 0.02))[1]
     found = robot.rollout_vjp(*arguments, 0.02, (None, bar))
-    wanted = robot.rollout_vjp(*arguments, 0.02, (np.zeros_like(bar), bar))
-    for one, other in zip(found, wanted, strict=True):
+    expected = robot.rollout_vjp(*arguments, 0.02, (np.zeros_like(bar), bar))
+    for one, other in zip(found, expected, strict=True):
         np.testing.assert_array_equal(one, other)
 
 

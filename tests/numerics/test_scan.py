@@ -151,8 +151,8 @@ def test_a_carrier_feels_a_free_body_by_its_armature(function, some):
     qdd, _ = run(module_of(tree, function, observed=False), function, inputs)
     (M,) = evaluate_reference(tree, "mass_matrix", inputs)
     bias = inputs["h"] if "h" in inputs else bias_of(tree, inputs)
-    wanted = np.linalg.solve(M, (inputs["tau"] - bias)[..., None])[..., 0]
-    assert relative_error(qdd, wanted) <= EXACT["float64"]
+    expected = np.linalg.solve(M, (inputs["tau"] - bias)[..., None])[..., 0]
+    assert relative_error(qdd, expected) <= EXACT["float64"]
 
 
 @pytest.mark.exhaustive
@@ -165,8 +165,8 @@ def test_armature_and_damping_of_a_carried_free_body_as_inputs(method):
     del x["f_ext"]
     given = {name: x[name] for name in parameters}
     qdd = robot.forward_dynamics(*(x[n] for n in ("q", "qd", "tau")), method=method, **given)
-    (wanted,) = evaluate_reference(tree_of_text(CARRIED, **options), "forward_dynamics_crba", x)
-    assert relative_error(qdd, wanted) <= EXACT["float64"]
+    (expected,) = evaluate_reference(tree_of_text(CARRIED, **options), "forward_dynamics_crba", x)
+    assert relative_error(qdd, expected) <= EXACT["float64"]
 
 
 @refused(

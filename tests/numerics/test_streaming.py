@@ -68,8 +68,8 @@ def test_several_results_in_arrays_of_any_strides(cupy, arm):
     given = [np.asfortranarray(q), np.stack([qd, qd], axis=-1)[..., 0], qdd[::-1].copy()[::-1]]
     out = np.empty((7, 7, STATES)).transpose(2, 0, 1), wide[::2, :, 1:8]
     assert arm.inverse_dynamics_gradient(*given, out=out) is out
-    for result, wanted in zip(out, expected, strict=True):
-        assert np.array_equal(result, wanted)
+    for result, reference in zip(out, expected, strict=True):
+        assert np.array_equal(result, reference)
 
 
 @pytest.mark.parametrize("count", [0, 1, 16, 17, 18, 34, 35])
@@ -184,13 +184,13 @@ def test_rollouts_are_streamed_state_by_state(cupy, monkeypatch, followed):
     monkeypatch.setattr(staging, "ROLLOUT_PART_BYTES", 5000)
     out = np.empty((STATES, 6, 2)), np.empty((STATES, 6, 2))
     for found in (rolled(tau), rolled(tau, out=out), rolled(tau, cupy.asarray, out=out)):
-        for result, wanted in zip(found, expected, strict=True):
-            assert np.array_equal(result, wanted)
+        for result, reference in zip(found, expected, strict=True):
+            assert np.array_equal(result, reference)
     ends = rolled(tau[0], store_every="last")
-    wanted = [cupy.asnumpy(found) for found in rolled(tau[0], cupy.asarray, store_every="last")]
+    reference = [cupy.asnumpy(found) for found in rolled(tau[0], cupy.asarray, store_every="last")]
     bound = robot.bind("rollout", q, qd, tau[0], dt, store_every="last")()
     for results in (ends, *[bound] * (not followed)):
-        assert all(map(np.array_equal, results, wanted))
+        assert all(map(np.array_equal, results, reference))
     one = robot.rollout(q[0], qd[0], tau[0], 1e-3)
     assert all(map(np.array_equal, one, (x[0] for x in robot.rollout(q[:1], qd[:1], tau[0], 1e-3))))
 

@@ -59,7 +59,7 @@ def test_work_waits_for_what_the_stream_was_told_and_is_waited_for(
     robot: gridgen.Robot, bound: bool
 ) -> None:
     tensors, later = states(0), states(1)
-    wanted, out = expected(robot, later), torch.zeros(STATES, 2, device="cuda")
+    reference, out = expected(robot, later), torch.zeros(STATES, 2, device="cuda")
     if bound:
         call = robot.bind("inverse_dynamics", *tensors, out=out)
     else:
@@ -73,12 +73,12 @@ def test_work_waits_for_what_the_stream_was_told_and_is_waited_for(
         assert call() is out
         copy = out.clone()
     stream.synchronize()
-    torch.testing.assert_close(copy, wanted, rtol=0, atol=0)
+    torch.testing.assert_close(copy, reference, rtol=0, atol=0)
 
 
 def test_results_that_are_made_are_those_of_the_stream(robot: gridgen.Robot) -> None:
     tensors, later = states(0), states(1)
-    wanted = expected(robot, later)
+    reference = expected(robot, later)
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
         torch.cuda._sleep(BUSY)
@@ -86,13 +86,13 @@ def test_results_that_are_made_are_those_of_the_stream(robot: gridgen.Robot) -> 
             tensor.copy_(value)
         copy = robot.inverse_dynamics(*tensors).clone()
     stream.synchronize()
-    torch.testing.assert_close(copy, wanted, rtol=0, atol=0)
+    torch.testing.assert_close(copy, reference, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("bound", [False, True])
 def test_calls_are_captured_in_a_graph_of_pytorch(robot: gridgen.Robot, bound: bool) -> None:
     tensors, later = states(0), states(1)
-    wanted, out = expected(robot, later), torch.zeros(STATES, 2, device="cuda")
+    reference, out = expected(robot, later), torch.zeros(STATES, 2, device="cuda")
     if bound:
         call = robot.bind("inverse_dynamics", *tensors, out=out)
     else:
@@ -104,7 +104,7 @@ def test_calls_are_captured_in_a_graph_of_pytorch(robot: gridgen.Robot, bound: b
         tensor.copy_(value)
     graph.replay()
     torch.cuda.synchronize()
-    torch.testing.assert_close(out, wanted, rtol=0, atol=0)
+    torch.testing.assert_close(out, reference, rtol=0, atol=0)
 
 
 def gradients(robot: gridgen.Robot, tensors: list[Any]) -> list[Any]:
@@ -119,8 +119,8 @@ def gradients(robot: gridgen.Robot, tensors: list[Any]) -> list[Any]:
 def test_derivatives_are_those_of_the_cpu(robot: gridgen.Robot) -> None:
     tensors = states(2)
     found = gradients(robot, tensors)
-    wanted = gradients(robot, [tensor.cpu() for tensor in tensors])
-    for one, other in zip(found, wanted, strict=True):
+    expected = gradients(robot, [tensor.cpu() for tensor in tensors])
+    for one, other in zip(found, expected, strict=True):
         assert one.is_cuda
         torch.testing.assert_close(
             one.cpu(), other, rtol=1e-3, atol=1e-3 * float(other.abs().max())
@@ -129,7 +129,7 @@ def test_derivatives_are_those_of_the_cpu(robot: gridgen.Robot) -> None:
 
 def test_derivatives_wait_for_what_the_stream_was_told(robot: gridgen.Robot) -> None:
     tensors, later = states(3), states(4)
-    wanted = gradients(robot, later)
+    expected = gradients(robot, later)
     gradients(robot, tensors)  # compiled before
     torch.cuda.synchronize()
     stream = torch.cuda.Stream()
@@ -139,7 +139,7 @@ def test_derivatives_wait_for_what_the_stream_was_told(robot: gridgen.Robot) -> 
             tensor.copy_(value)
         found = gradients(robot, tensors)
     stream.synchronize()
-    torch.testing.assert_close(found, wanted, rtol=0, atol=0)
+    torch.testing.assert_close(found, expected, rtol=0, atol=0)
 
 
 def test_a_step_of_training_is_captured_in_a_graph(robot: gridgen.Robot) -> None:
@@ -207,11 +207,11 @@ def test_a_graph_owns_what_a_call_allocates(
         results = flat(call())
     for tensor, value in zip(tensors, states(8), strict=True):
         tensor.copy_(value)
-    wanted = [one.clone() for one in flat(call())]
+    expected = [one.clone() for one in flat(call())]
     require_device().ones((STATES, 64), np.float32)
     graph.replay()
     torch.cuda.synchronize()
-    for one, other in zip(results, wanted, strict=True):
+    for one, other in zip(results, expected, strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=0)
 
 

@@ -96,8 +96,8 @@ def test_short_kernels_are_timed_in_a_graph(machine, monkeypatch):
 
     monkeypatch.setattr(machine, "duration", duration)
     robot = gridgen.load(ROBOTS / "pendulum.urdf")
-    wanted = {"functions": ["mass_matrix"], "batches": [STATES], "dtypes": ["float32"]}
-    times = robot.tune(**wanted).profile.times
+    expected = {"functions": ["mass_matrix"], "batches": [STATES], "dtypes": ["float32"]}
+    times = robot.tune(**expected).profile.times
     assert times[TimedKernel("mass_matrix", "float32", 64)][STATES] == pytest.approx(1e-2 * FAST)
     assert times[TimedKernel("mass_matrix", "float32", 32)][STATES] == pytest.approx(1e-2 * SLOW)
     # The calls that are captured, and few beside: 16 for each way, not for each sample.
@@ -142,10 +142,10 @@ def test_another_method_is_taken_if_that_is_left_open(machine, monkeypatch):
 
     monkeypatch.setattr(machine, "duration", duration)
     robot = gridgen.load(ROBOTS / "two_link.urdf")
-    wanted = {"functions": ["forward_dynamics"], "batches": [STATES], "dtypes": ["float32"]}
-    robot.tune(**wanted)
+    expected = {"functions": ["forward_dynamics"], "batches": [STATES], "dtypes": ["float32"]}
+    robot.tune(**expected)
     assert called(machine, robot, STATES, "forward_dynamics", 3)[0] == "thread"  # aba
-    robot.tune(**wanted, any_method=True)
+    robot.tune(**expected, any_method=True)
     assert called(machine, robot, STATES, "forward_dynamics", 3)[0] == "crba"
     assert robot.plan("forward_dynamics", batch=STATES, device="cuda").chosen.method == "crba"
     cupy = sys.modules["cupy"]

@@ -23,7 +23,7 @@ from gridgen.commands import tune as tune_command
 from gridgen.cost import profile
 from gridgen.functions.motion import INTEGRATORS
 from gridgen.options import DEFAULT_INTEGRATORS
-from gridgen.papers import command as pipeline_command
+from gridgen.papers import __main__ as pipeline_command
 from helpers.robots import exhaustive_cases, joint_text, link_text, robot_text
 
 CODEGEN = Path(__file__).parents[2] / "codegen"

@@ -47,8 +47,8 @@ def chains_of(name: str) -> Pipeline:
 def states_of(name, *lead):
     """Return arguments by name, of so many trajectories of so many samples."""
     x = random_states(tree_of(name, **ROBOTS[name]), int(np.prod(lead)), np.random.default_rng(3))
-    wanted = ("q", "qd", "qdd", "f_ext", "gravity")
-    return {n: x[n].reshape(*lead, *x[n].shape[1:]) for n in wanted}
+    expected = ("q", "qd", "qdd", "f_ext", "gravity")
+    return {n: x[n].reshape(*lead, *x[n].shape[1:]) for n in expected}
 
 
 def flat(x):

@@ -31,7 +31,8 @@ MODULE = ("-m", "gridgen.papers")
 # A process that dies, or fails, some blocks after the ten by which the latency is measured.
 SCRIPT = """\
 import os, signal, sys, time
-from gridgen.papers import command, stages
+from gridgen.papers import __main__ as command
+from gridgen.papers import stages
 blocks, compute = [], stages.BackwardStage.__call__
 def last(self, *arguments):
     blocks.append(arguments)

@@ -265,7 +265,7 @@ def _simulation(
 ) -> dict[str, str | bytes]:
     """Return the files of a page that simulates the robot."""
     from gridgen.modules import TracedModule
-    from gridgen.report.simulation import simulation
+    from gridgen.report.animation import simulation
 
     progress("compiling the page that simulates")
     traced = TracedModule(module.tree, options.longest_program)

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-from gridgen.errors import GridGenError, GridGenWarning, OptionError
+from gridgen.errors import GridGenError, GridGenWarning, OptionError, printable
 from gridgen.naming import show
 from gridgen.options import DTYPE_CHOICES, Row, rows
 from gridgen.progress import Progress, announced
@@ -120,7 +120,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print the error and exit."""
-        say(f"{message}; {self.prog} --help lists the options")
+        say(f"{printable(message)}; {self.prog} --help lists the options")
         raise SystemExit(BAD_INPUT)
 
 
@@ -221,9 +221,9 @@ def add_force(parser: argparse.ArgumentParser) -> None:
 def robot_text(argument: str) -> bytes | str | Path:
     """Return the text of the standard input for ``-``, else a catalog name or a path."""
     if argument != "-":
-        from gridgen.model.readers import catalog
+        from gridgen.model.readers import packages
 
-        return Path(argument) if argument and not catalog.is_name(argument) else argument
+        return Path(argument) if argument and not packages.is_robot_name(argument) else argument
     from gridgen.model.readers.document import MAX_BYTES
     from gridgen.progress import announced
 

@@ -16,10 +16,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 
-from gridgen.dynamics.actuators import loss_of
+from gridgen.dynamics.losses import loss_of
 from gridgen.dynamics.mass import Mass
-from gridgen.dynamics.mass_rates import MassRates, flat, read_mass, wrench_at
-from gridgen.dynamics.motion_derivatives import add_wrenches, rotated_wrench
+from gridgen.dynamics.motion_derivatives import (
+    MassRates,
+    add_wrenches,
+    flat,
+    read_mass,
+    rotated_wrench,
+    wrench_at,
+)
 from gridgen.dynamics.origins import Groups, groups_of, one_group, single_groups
 from gridgen.dynamics.state import Numbers, State, placement
 from gridgen.model.tree import Body, KinematicTree

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from gridgen.dynamics import base_articulated, base_factors
+from gridgen.dynamics import base_factors, base_frame
 from gridgen.dynamics.base_bodies import Bodies
-from gridgen.dynamics.mass_rates import flat
+from gridgen.dynamics.motion_derivatives import flat
 from gridgen.dynamics.state import Numbers, State
 from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.lanes import Area
@@ -53,7 +53,7 @@ def step(
         rate, of_base = bodies.lanes.number_of_each(found, bodies.owned), _of_base(bodies, found)
     else:
         bodies = Bodies.alone(state, damping_step)
-        rate, of_base = base_articulated.accelerations(bodies, tau)
+        rate, of_base = base_frame.accelerations(bodies, tau)
     lanes = bodies.lanes
     lanes.begin("state at the end", -1)
     qd, change = lanes.read("qd", bodies.owned), dt[0] * rate

@@ -26,15 +26,18 @@ def contact_step_gradient(
     state: State, tau: Numbers, dt: Numbers, step: Step
 ) -> tuple[Matrix, Matrix]:
     """Return A and B of a step; see ``gridgen.dynamics.linearization``."""
-    n, zero = state.tree.nv, state.scalars.constant(0.0)
+    n = state.tree.nv
     begin, units = moving(state, 3 * n)
     q_next, qd_next = step(begin, [*map(Dual, tau, units[2 * n :])], [*map(Dual, dt)])
     turns = tangent_of(state, values_of([*q_next]), tangents_of([*q_next]))
-    rows = [
-        [own.get(k, zero) for k in range(3 * n)]
-        for own in map(slopes_of, (*turns, *tangents_of([*qd_next])))
-    ]
+    rows = rows_of(state, (*turns, *tangents_of([*qd_next])), 3 * n)
     return [row[: 2 * n] for row in rows], [row[2 * n :] for row in rows]
+
+
+def rows_of(state: State, tangents: Sequence[Scalar], count: int) -> Matrix:
+    """Return the derivatives of several numbers by all columns."""
+    zero = state.scalars.constant(0.0)
+    return [[own.get(k, zero) for k in range(count)] for own in map(slopes_of, tangents)]
 
 
 def moving(state: State, count: int) -> tuple[State, list[Slopes]]:
@@ -66,7 +69,7 @@ def undifferentiated(state: State) -> State:
 
 
 def _mapped(state: State, change: Callable[[Sequence[Any]], Sequence[Any]]) -> State:
-    names = ("q", "qd", "gravity", "base_velocity", "base_acceleration", "f_ext")
+    names = ("q", "qd", "gravity", "base_velocity", "base_acceleration", "f_ext", "offset")
     fields = {name: getattr(state, name) for name in names}
     known: Any = {
         name: v if v is None or isinstance(v, Undeclared) else tuple(change([*v]))

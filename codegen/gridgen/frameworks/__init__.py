@@ -83,9 +83,9 @@ _bring_torch_calls._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 def answer_traced(module: Module, resolved: Resolved) -> Any:
     """Evaluate a call with arguments that JAX traces."""
-    from gridgen.frameworks.jax import calls, rollout, search
+    from gridgen.frameworks.jax import calls, loops
 
     if resolved.kernel.key.function == "inverse_kinematics":
-        return search.evaluate(module, resolved)
-    answer = calls.evaluate if resolved.settings is None else rollout.evaluate
+        return loops.search(module, resolved)
+    answer = calls.evaluate if resolved.settings is None else loops.rollout
     return calls.exportable(answer(module, resolved))

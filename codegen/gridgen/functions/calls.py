@@ -195,7 +195,6 @@ class Calls(ABC):
             arrays:   arguments, with a time axis.
             options:  other keyword arguments.
             substeps: integrator steps for each step.
-            out:      output arrays.
         """
 
     @abstractmethod

@@ -38,7 +38,6 @@ class Collisions(Calls):
         Args:
             q:       joint positions (B, nq) [rad or m]
             out:     arrays for the results.
-            options: ``backend`` overrides the robot's.
 
         Returns:
             clearance: (B,) [m]
@@ -71,7 +70,6 @@ class Collisions(Calls):
             world:   obstacles: a result of ``gridgen.world``, (n,) or (B, n), or a dictionary of
                      its arguments.
             out:     arrays for the results.
-            options: ``backend`` overrides the robot's.
 
         Returns:
             clearance: (B,) [m]; 1e9 in a world without obstacles.
@@ -108,7 +106,6 @@ class Collisions(Calls):
             q:           joint positions (B, nq) [rad or m]
             temperature: softness (B,), or one number [m], positive and finite.
             out:         array for the result.
-            options:     ``backend`` overrides the robot's.
 
         Returns:
             clearance: (B,) [m]
@@ -142,10 +139,10 @@ class Collisions(Calls):
 
         Args:
             q:           joint positions (B, nq) [rad or m]
-            world:       as in ``world_distance``.
+            world:       obstacles: a result of ``gridgen.world``, (n,) or (B, n), or a dictionary
+                         of its arguments.
             temperature: softness (B,), or one number [m], positive and finite.
             out:         array for the result.
-            options:     ``backend`` overrides the robot's.
 
         Returns:
             clearance: (B,) [m]; 1e9 in a world without obstacles.
@@ -180,11 +177,11 @@ class Collisions(Calls):
 
         Args:
             q:       joint positions (B, nq) [rad or m]
-            world:   as in ``world_distance``; by default no obstacles.
+            world:   obstacles: a result of ``gridgen.world``, (n,) or (B, n), or a dictionary of
+                     its arguments; by default none.
             margin:  least distance (B,), or one number [m].
             out:     array for the result, which then consists of numbers of the type of ``q``, 1 or
                      0, as those of bound calls and of C++.
-            options: ``backend`` overrides the robot's.
 
         Returns:
             free: (B,) bool, whether nothing is nearer than the margin.

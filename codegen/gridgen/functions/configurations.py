@@ -34,7 +34,6 @@ class Configurations(Calls):
         Args:
             q:       joint positions                     (B, nq)  [rad or m]
             v:       joint velocities times a time step  (B, nv)  [rad or m]
-            out:     output array.
             options: ``backend``.
 
         Returns:
@@ -67,8 +66,6 @@ class Configurations(Calls):
         moves the result by dq1_dq x; replacing ``v`` with ``v + x`` moves it by dq1_dv x. Equal to
         Pinocchio's ``dIntegrate``.
 
-        Arguments as in ``integrate``; ``out`` is a tuple.
-
         Returns:
             dq1_dq: (B, nv, nv)
             dq1_dv: (B, nv, nv)
@@ -97,7 +94,6 @@ class Configurations(Calls):
         Args:
             q0:      initial joint positions  (B, nq)  [rad or m]
             q1:      final joint positions    (B, nq)  [rad or m]
-            out:     output array.
             options: ``backend``.
 
         Returns:
@@ -125,10 +121,8 @@ class Configurations(Calls):
     ) -> Results:
         """Return the derivatives of ``difference`` with respect to ``q0`` and ``q1``.
 
-        Tangent spaces as in ``integrate_gradient``. Equal to Pinocchio's ``dDifference``. Undefined
-        where a free joint turns by pi.
-
-        Arguments as in ``difference``; ``out`` is a tuple.
+        The tangent spaces are those of ``integrate_gradient``. Equal to Pinocchio's
+        ``dDifference``. Undefined where a free joint turns by pi.
 
         Returns:
             dv_dq0: (B, nv, nv)
@@ -154,7 +148,6 @@ class Configurations(Calls):
         """Return the configurations between ``q0`` (u = 0) and ``q1`` (u = 1).
 
         Each joint moves with a constant velocity; values of ``u`` outside [0, 1] extrapolate.
-        Arguments as in ``difference``, and ``u``, a number or (B,).
 
         Returns:
             q: (B, nq) [rad or m]
@@ -175,8 +168,6 @@ class Configurations(Calls):
         **options: Unpack[Options],
     ) -> Array:
         """Return the Euclidean norm of ``difference(q0, q1)``.
-
-        Arguments as in ``difference``.
 
         Returns:
             length: (B,); mixes radians and meters where the robot has both
@@ -206,7 +197,7 @@ class Configurations(Calls):
         Args:
             rng:  random generator of NumPy, or of PyTorch on any device.
             n:    number of configurations; None for one without a batch axis.
-            like: as in ``neutral``.
+            like: array whose type, library and device the result has.
 
         Raises:
             OptionError: ``rng`` is not a generator, or ``n`` is not a count.

@@ -47,8 +47,6 @@ class ConstrainedDynamics(Calls):
         Args:
             q:       joint positions (B, nq) [rad or m]
             out:     array for the result.
-            options: ``params`` and ``armature`` as in ``inverse_dynamics``, ``offsets`` as in
-                     ``constrained_forward_dynamics``, and ``backend``.
 
         Returns:
             G: (B, m, m), symmetric.
@@ -80,7 +78,6 @@ class ConstrainedDynamics(Calls):
         Args:
             q:       joint positions (B, nq) [rad or m]
             out:     array for the result.
-            options: ``offsets`` as in ``constrained_forward_dynamics``, and ``backend``.
 
         Returns:
             c: (B, m), rows as of ``delassus``. Positions of points in ``to`` and of joints are less
@@ -111,7 +108,7 @@ class ConstrainedDynamics(Calls):
 
         Where a frame has its target orientation, and for points and joints everywhere, it is the
         Jacobian J of the dynamics: J qd is the velocity of ``link`` in ``to``. So it is for
-        constraints without a target. Arguments and errors as in ``constraint_residual``.
+        constraints without a target.
 
         Returns:
             Jc: (B, m, nv), rows as of ``delassus``.
@@ -199,7 +196,6 @@ class ConstrainedDynamics(Calls):
             offsets:       pose of each constraint's point or frame in its link, homogeneous
                            (k, 4, 4) or (B, k, 4, 4) [1 and m], for a robot loaded with
                            ``parameters="offsets"``. Default: that of the robot's options.
-            options:       the others as in ``inverse_dynamics``.
 
         Returns:
             qdd:    (B, nv) [rad/s^2 or m/s^2]
@@ -240,10 +236,9 @@ class ConstrainedDynamics(Calls):
     ) -> Results:
         """Return the derivatives of accelerations and constraint forces.
 
-        Arguments as in ``constrained_forward_dynamics``; tangent space as in
-        ``inverse_dynamics_gradient``. Derivatives of forces are those of their components in the
-        axes of ``to``. Forces of redundant constraints are not unique: their derivatives have least
-        norm.
+        The tangent space is that of ``inverse_dynamics_gradient``. Derivatives of forces are
+        those of their components in the axes of ``to``. Forces of redundant constraints are not
+        unique: their derivatives have least norm.
 
         Returns:
             dqdd_dq, dqdd_dqd, dqdd_dtau: (B, nv, nv) each, row i is for acceleration i.
@@ -289,10 +284,7 @@ class ConstrainedDynamics(Calls):
             q:           joint positions            (B, nq)  [rad or m]
             qd:          joint velocities before    (B, nv)  [rad/s or m/s]
             out:         arrays for the results.
-            active:      as in ``constrained_forward_dynamics``, which also describes
-                         ``compliance``, ``proximal`` and ``offsets``.
             restitution: 0 to 1 for each constraint (k,) or (B, k); by default 0.
-            options:     ``params`` and ``armature`` as in ``inverse_dynamics``, and ``backend``.
 
         Returns:
             qd_next:  (B, nv) [rad/s or m/s]
@@ -336,9 +328,7 @@ class ConstrainedDynamics(Calls):
             qd:       joint velocities     (B, nv)  [rad/s or m/s]
             qdd:      joint accelerations  (B, nv)  [rad/s^2 or m/s^2]
             out:      arrays for the results.
-            active:   as in ``constrained_forward_dynamics``; proximal and offsets likewise.
             weights:  weight of the squared forces of each constraint (k,) or (B, k); 1.
-            options:  the others as in ``inverse_dynamics``.
 
         Returns:
             tau:    (B, nv) [N m or N]; of a free joint 0, or the remainder that no force of

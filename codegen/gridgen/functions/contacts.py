@@ -61,11 +61,10 @@ class ContactDynamics(Calls):
                        that touch one. Default: that of ``contact``, or of the file.
             tolerance: relative error of the torques at which the iterations end (1,) or (B, 1).
             active:    1 for each equality constraint that holds, 0 for others (k,) or (B, k).
-            options:   the others as in ``inverse_dynamics``.
 
         Returns:
             qdd:            (B, nv) [rad/s^2 or m/s^2]
-            contact_forces: (B, p, 3), on each point, in the axes of the base [N]. On a plane, a
+            contact_forces: (B, p, 3), on each point, in world axes [N]. On a plane, a
                             sphere or an ellipsoid has one point, a capsule two, a cylinder or
                             a box four. A pair has one, or two for capsules with the setting
                             ``parallel``, with the force on its second shape.
@@ -102,8 +101,6 @@ class ContactDynamics(Calls):
         less. Calls on the CPU warn once if they end by their number. It is 1 or more if more pairs
         touch than ``max_pairs`` of the option ``contact``.
 
-        Arguments and errors as in ``contact_forward_dynamics``.
-
         Returns:
             torque_error: |M a - b - J^T f| / sqrt(|b|^2 + |J^T f|^2), b the torques without
                           constraints, in the norm of the inverse diagonal of M (B,) [1]
@@ -137,9 +134,7 @@ class ContactDynamics(Calls):
         Args:
             q:       joint positions   (B, nq)  [rad or m]
             qd:      joint velocities  (B, nv)  [rad/s or m/s]
-            out:     output array.
             ctrl:    control of each actuator (nu,) or (B, nu). Default: 0.
-            options: the others as in ``inverse_dynamics``.
 
         Returns:
             tau: (B, nv) [N m or N]
@@ -181,9 +176,7 @@ class ContactDynamics(Calls):
             q:       joint positions   (B, nq)  [rad or m]
             qd:      joint velocities  (B, nv)  [rad/s or m/s]
             tau:     joint torques     (B, nv)  [N m or N]; by default 0
-            out:     output array.
             ctrl:    control of each actuator (nu,) or (B, nu). Default: 0.
-            options: the others as in ``step``.
 
         Returns:
             sensordata: (B, n), in the order of ``sensor_names``. Quaternions are (w, x, y, z) in

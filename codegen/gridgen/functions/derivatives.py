@@ -44,7 +44,7 @@ class Derivatives(Calls):
     ) -> Results:
         """Return the analytical derivatives of the joint torques by position and velocity.
 
-        Arguments as in ``inverse_dynamics``. A derivative by position is a derivative in the
+        A derivative by position is a derivative in the
         tangent space. For a free joint, the displacement is in the body frame, as in Pinocchio.
 
         Returns:
@@ -80,7 +80,7 @@ class Derivatives(Calls):
     ) -> Results:
         """Return the derivatives of the accelerations by positions, velocities and torques.
 
-        Arguments as in ``forward_dynamics``; tangent space as in ``inverse_dynamics_gradient``.
+        The tangent space is that of ``inverse_dynamics_gradient``.
 
         Returns:
             dqdd_dq, dqdd_dqd, dqdd_dtau: (B, nv, nv) each, row i is for acceleration i.
@@ -118,7 +118,7 @@ class Derivatives(Calls):
     ) -> Results:
         """Return the second derivatives of the joint torques and the derivative of M.
 
-        Arguments as in ``inverse_dynamics``. The last index is the direction in which entries of
+        The last index is the direction in which entries of
         ``inverse_dynamics_gradient`` change. Positions of a free joint do not commute, so its part
         of d2tau_dqdq is not symmetric in q and q. Only ``thread`` supports free joints.
 
@@ -154,9 +154,8 @@ class Derivatives(Calls):
     ) -> Results:
         """Return the second derivatives of the joint accelerations.
 
-        Arguments and errors as in ``forward_dynamics``, tangent space as in
-        ``inverse_dynamics_second_order``. The other second derivatives are zero. A weighted sum of
-        them costs far less: ``forward_dynamics_hessian``.
+        The tangent space is that of ``inverse_dynamics_second_order``. The other second
+        derivatives are zero. A weighted sum of them costs far less: ``forward_dynamics_hessian``.
 
         Returns:
             d2qdd_dqdq, d2qdd_dqddqd, d2qdd_dqdqd, d2qdd_dqdtau: (B, nv, nv, nv) each, indexed

@@ -61,7 +61,6 @@ class Dynamics(Calls):
                                many bodies, in the frames of the bodies or in that of the base.
                                ``auto``: ``thread``, or on a GPU the schedule that ``plan``
                                estimates to be the fastest.
-            out:               output array.
             gravity:           acceleration of free fall in the world, by default
                                that of an MJCF file or a model of Pinocchio, otherwise
                                (0, 0, -9.81)                     (3,) or (B, 3)  [m/s^2]
@@ -78,7 +77,8 @@ class Dynamics(Calls):
                                                                  (nv,) or (B, nv)
             damping:           viscous damping, for a robot that was loaded with ``damping`` in
                                ``parameters``                    (nv,) or (B, nv)
-            joint_friction:    dry friction, likewise            (nv,) or (B, nv)
+            joint_friction:    dry friction, for a robot that was loaded with ``joint_friction``
+                               in ``parameters``                 (nv,) or (B, nv)
             backend:           ``auto``, ``cpu``, ``cuda`` or ``emulated``; overrides the robot's.
 
         Returns:
@@ -113,7 +113,7 @@ class Dynamics(Calls):
     ) -> Array:
         """Return the joint torques of Coriolis, centrifugal, gravity and external forces.
 
-        Equal to ``inverse_dynamics`` for ``qdd`` = 0; arguments as there.
+        Equal to ``inverse_dynamics`` for ``qdd`` = 0.
 
         Returns:
             h: (B, nv) [N m or N]
@@ -132,8 +132,6 @@ class Dynamics(Calls):
 
         Args:
             q:       joint positions (B, nq) [rad or m]
-            out:     output array.
-            options: ``gravity``, ``params`` and ``backend`` as in ``inverse_dynamics``.
 
         Returns:
             tau: (B, nv) [N m or N]; equal to ``bias_forces`` for zero velocities
@@ -163,8 +161,6 @@ class Dynamics(Calls):
         Args:
             q:       joint positions   (B, nq)  [rad or m]
             qd:      joint velocities  (B, nv)  [rad/s or m/s]
-            out:     output array.
-            options: ``params`` and ``backend`` as in ``inverse_dynamics``.
 
         Returns:
             C: (B, nv, nv), row i is for joint torque i
@@ -214,9 +210,6 @@ class Dynamics(Calls):
                       ``jsiia``: mass matrix from inverse dynamics in parallel. ``cfa``: constraint
                       forces. The last two use teams of threads: on a GPU or with the backend
                       ``emulated``. ``auto``: ``aba``, or ``crba`` for a robot with mimic joints.
-            schedule: as in ``inverse_dynamics``.
-            out:      output array.
-            options:  as in ``inverse_dynamics``.
 
         Returns:
             qdd: joint accelerations (B, nv) [rad/s^2 or m/s^2]
@@ -247,9 +240,6 @@ class Dynamics(Calls):
 
         Args:
             q:        joint positions (B, nq) [rad or m]
-            schedule: as in ``inverse_dynamics``.
-            out:      output array.
-            options:  ``params``, ``armature`` and ``backend`` as in ``inverse_dynamics``.
 
         Returns:
             M: (B, nv, nv) [kg m^2, kg m or kg]
@@ -278,8 +268,6 @@ class Dynamics(Calls):
         **options: Unpack[Inertial],
     ) -> Array:
         """Return the inverse of the joint-space inertia matrix, with both triangles filled.
-
-        Arguments as in ``mass_matrix``.
 
         Returns:
             Minv: (B, nv, nv)

@@ -47,13 +47,12 @@ class Frames(Calls):
             frames:  name of a link (merged links included) or list of names; by default all of
                      ``frame_names``. The kernel computes only these frames. A generated module
                      has one kernel for all frames and copies the requested ones.
-            out:     output array.
             offset:  pose of a tool in each of the frames, which replaces them, homogeneous, (4, 4)
                      or (B, 4, 4) [1 and m]. Default: the frames themselves.
             backend: overrides the robot's.
 
         Returns:
-            poses: homogeneous transforms (B, n_frames, 4, 4), x_base = pose x_link [1 and m];
+            poses: homogeneous transforms (B, n_frames, 4, 4), x_world = pose x_link [1 and m];
             (B, 4, 4) for a single name.
 
         Raises:
@@ -84,8 +83,6 @@ class Frames(Calls):
             reference: reference frame of the twist: ``local`` (link frame), ``world`` (world axes,
                        velocity of the point at its origin) or ``local_world_aligned`` (origin of
                        the link, axes of the world).
-            out:       output array.
-            offset:    as in ``forward_kinematics``.
             backend:   overrides the robot's.
 
         Returns:
@@ -115,7 +112,7 @@ class Frames(Calls):
         """Return the derivative of the Jacobian of a link frame by the positions.
 
         It contains the second derivatives of the frame's pose. The derivative by a free joint is in
-        its tangent space, as in ``integrate_gradient``. Arguments as in ``jacobian``.
+        its tangent space, that of ``integrate_gradient``.
 
         Returns:
             dJ_dq: (B, 6, nv, nv), entry [row, column, q]; (B, n, 6, nv, nv) for a list of n names
@@ -142,8 +139,6 @@ class Frames(Calls):
         **options: Unpack[AtFrame],
     ) -> Array:
         """Return the time derivative of the Jacobian of a link frame, times ``qd``.
-
-        Arguments as in ``jacobian``, and the joint velocities ``qd`` (B, nv) [rad/s or m/s].
 
         Returns:
             drift: (B, 6); (B, n, 6) for a list of n names [m/s^2, rad/s^2]
@@ -181,8 +176,8 @@ class Frames(Calls):
                           frames, (B, 4, 4) for the name of one [1 and m].
             frames:       name of a link (merged links included), or list of names.
             q0:           first start (B, nq) or (nq,), clamped to the limits, for example the last
-                          solution of a trajectory [rad or m]; also the place of a floating base in
-                          other starts.
+                          solution of a trajectory [rad or m]; also the position of a floating base
+                          in other starts.
             rest:         rest posture (B, nq) or (nq,): motions that do not change the poses lead
                           towards it; the default of ``q0``.
             pose_weights: factors of the position and of the orientation error of each frame, (n, 2)
@@ -234,8 +229,6 @@ class WholeBody(Calls):
 
         Args:
             q:       joint positions (B, nq) [rad or m]
-            out:     output array.
-            options: ``params`` and ``backend`` as in ``inverse_dynamics``.
 
         Returns:
             com: (B, 3) [m]
@@ -255,8 +248,6 @@ class WholeBody(Calls):
         self, q: ArrayLike, *, out: Writable | None = None, **options: Unpack[Weighted]
     ) -> Array:
         """Return the Jacobian of the center of mass in the world.
-
-        Arguments as in ``center_of_mass``.
 
         Returns:
             Jcom: (B, 3, nv)
@@ -279,20 +270,18 @@ class WholeBody(Calls):
 
         Args:
             q:       joint positions (B, nq) [rad or m]
-            out:     output array.
-            options: ``params`` and ``backend`` as in ``inverse_dynamics``.
 
         Returns:
-            Ag: (B, 6, nv), linear rows first, about the center of mass in the axes of the base
+            Ag: (B, 6, nv), linear rows first, about the center of mass in world axes
         """
         return self._call(Request("centroidal_momentum_matrix", (q,), out, options))
 
     @function(
-        "Centroidal momentum of a robot whose base is at rest",
+        "Centroidal momentum in the world",
         ("hg",),
         Algorithm(
             "centroidal.centroidal_momentum",
-            "momenta of the bodies, carried to the base",
+            "momenta of the bodies, carried to the world origin",
             refusals=("of_no_mass",),
         ),
     )
@@ -309,11 +298,9 @@ class WholeBody(Calls):
         Args:
             q:       joint positions   (B, nq)  [rad or m]
             qd:      joint velocities  (B, nv)  [rad/s or m/s]
-            out:     output array.
-            options: ``params`` and ``backend`` as in ``inverse_dynamics``.
 
         Returns:
-            hg: (B, 6), linear part first, in the axes of the base [kg m/s, kg m^2/s]
+            hg: (B, 6), linear part first, in world axes [kg m/s, kg m^2/s]
         """
         return self._call(Request("centroidal_momentum", (q, qd), out, options))
 
@@ -337,7 +324,7 @@ class WholeBody(Calls):
     ) -> Array:
         """Return the time derivative of the centroidal momentum matrix Ag.
 
-        The rate of the momentum is Ag qdd + dAg qd. Arguments as in ``centroidal_momentum``.
+        The rate of the momentum is Ag qdd + dAg qd.
 
         Returns:
             dAg: (B, 6, nv), as Ag of ``centroidal_momentum_matrix``
@@ -373,8 +360,6 @@ class WholeBody(Calls):
             q:       joint positions      (B, nq)  [rad or m]
             qd:      joint velocities     (B, nv)  [rad/s or m/s]
             qdd:     joint accelerations  (B, nv)  [rad/s^2 or m/s^2]
-            out:     output arrays.
-            options: ``params`` and ``backend`` as in ``inverse_dynamics``.
 
         Returns:
             dhg_dq, dhgdot_dq, dhgdot_dqd: (B, 6, nv) each, linear rows first
@@ -401,15 +386,13 @@ class WholeBody(Calls):
     ) -> Array:
         """Return the rotational inertia of the robot as one rigid body.
 
-        Arguments as in ``center_of_mass``.
-
         Returns:
-            Ig: (B, 3, 3), about the center of mass in the axes of the base [kg m^2]
+            Ig: (B, 3, 3), about the center of mass in world axes [kg m^2]
         """
         return self._call(Request("centroidal_inertia", (q,), out, options))
 
     @function(
-        "Kinetic energy of a robot whose base is at rest",
+        "Kinetic energy in the world",
         ("energy",),
         Algorithm("energy.kinetic_energy", "sum over the bodies"),
     )
@@ -423,25 +406,20 @@ class WholeBody(Calls):
     ) -> Array:
         """Return the kinetic energy. The world is at rest.
 
-        Arguments as in ``center_of_mass``, the joint velocities ``qd`` (B, nv) [rad/s or m/s], and
-        ``armature`` as in ``inverse_dynamics``.
-
         Returns:
             energy: (B,) [J]
         """
         return self._call(Request("kinetic_energy", (q, qd), out, options))
 
     @function(
-        "Potential energy, zero for a center of mass at the base origin",
+        "Potential energy, zero for a center of mass at the world origin",
         ("energy",),
         Algorithm("energy.potential_energy", "first moments of composite bodies"),
     )
     def potential_energy(
         self, q: ArrayLike, *, out: Writable | None = None, **options: Unpack[Heavy]
     ) -> Array:
-        """Return the potential energy, zero for a center of mass at the base origin.
-
-        Arguments as in ``center_of_mass``, and ``gravity`` as in ``inverse_dynamics``.
+        """Return the potential energy, zero for a center of mass at the world origin.
 
         Returns:
             energy: (B,) [J]

@@ -63,6 +63,8 @@ _EXPLICIT = tuple(name for name in INTEGRATORS if name != "variational")
 
 def _refusals(integrator: str, *others: str) -> tuple[str, ...]:
     of_method = () if integrator in _EXPLICIT else ("of_variational_steps",)
+    if integrator == "implicit":
+        of_method = ("of_coupled_damping",)
     return ("of_a_singular_mass_matrix", *others, *of_method)
 
 
@@ -105,11 +107,11 @@ class Motion(Calls):
     ) -> Results:
         """Return the state after a time step with constant joint torques.
 
-        Configurations move as in ``integrate``: a floating base stays on its manifold, and
+        Configurations move by ``integrate``: a floating base stays on its manifold, and
         quaternions have unit norm. A robot with constraints has the accelerations of
         ``constrained_forward_dynamics``; with ``active=0``, those without constraints. A robot with
         contacts has those of ``contact_forward_dynamics``. A robot with actuators adds
-        ``actuator_torques`` to ``tau``.
+        ``actuator_torques`` to ``tau``. All inputs are constant during the step.
 
         Args:
             q:          joint positions   (B, nq)  [rad or m]
@@ -126,11 +128,7 @@ class Motion(Calls):
                         follow the initial accelerations too. ``variational``: the midpoint rule of
                         discrete mechanics, of order two, at eight times the cost: it conserves
                         momenta, and its energy does not drift.
-            schedule:   ``thread`` or ``warp``, as in ``inverse_dynamics``; ``warp`` for
-                        integrators with one evaluation of forward dynamics.
-            out:        output arrays.
-            options:    as in ``inverse_dynamics``, and of a robot with constraints as in
-                        ``constrained_forward_dynamics``; all are constant during the step.
+            schedule:   ``thread``, or ``warp`` for integrators that evaluate forward dynamics once.
 
         Returns:
             q_next:  joint positions at the end of the step   (B, nq)  [rad or m]
@@ -182,7 +180,7 @@ class Motion(Calls):
         friction without ``friction_width`` is treated as constant. Those by ``ctrl`` are products
         of ``jvp`` and ``vjp`` of ``step``.
 
-        Arguments and errors as in ``step``. Those of ``variational`` are exact where its iterations
+        Derivatives of ``variational`` are exact where its iterations
         converge; robots whose program would exceed 300,000 operations raise ``ModelError``.
 
         Returns:
@@ -232,11 +230,9 @@ class Motion(Calls):
         exponential coordinates of both states: those of ``integrate`` and ``difference``.
 
         Args:
-            q, qd, tau, dt, schedule, options: as in ``step``.
             costate:    weights of the next state (B, 2 nv): ``difference`` of positions, velocities
-            integrator: as in ``step``, without ``variational``. Those that evaluate forward
+            integrator: one of ``step``, without ``variational``. Those that evaluate forward
                         dynamics several times support small robots: of at most 300,000 operations.
-            out:        output array.
 
         Returns:
             H: (B, 3 nv, 3 nv), symmetric; rows and columns for q, qd and tau.
@@ -270,10 +266,8 @@ class Motion(Calls):
             qd:         joint velocities with the same axes  [rad/s or m/s].
             tau:        joint torques of each step (B, T, nv)  [N m or N].
             dt:         length of the steps, a number, (B,) or (B, T)  [s].
-            substeps:   as in ``rollout``; A and B are the derivatives of the whole step.
-            integrator: as in ``step``.
-            out:        output arrays.
-            options:    as in ``step``, with batch axes (B, ...) or (B, T, ...).
+            substeps:   integrator steps per step; A and B are the derivatives of the whole step.
+            options:    inputs of ``step``, with batch axes (B, ...) or (B, T, ...).
 
         Returns:
             A: (B, T, 2 nv, 2 nv)
@@ -334,7 +328,6 @@ class Motion(Calls):
             substeps:      integrator steps per step, of dt / substeps each, with the same torques.
             store_every:   states to return. A number k that divides T: the initial state and the
                            state after every k steps. ``last``: the final state only.
-            integrator:    as in ``step``.
             feedback:      gains K (nv, 2 nv), reference positions (nq,) and reference velocities
                            (nv,). Each may have an axis T or axes (B, T) in front, with extents 1
                            for broadcasting. The torques are ``tau`` + K x, where x consists of
@@ -351,7 +344,7 @@ class Motion(Calls):
                            arguments are q, qd, tau; their results are zero after the end.
             schedule:      ``thread``; ``auto`` selects it.
             out:           output arrays, with any strides.
-            options:       as in ``step``. Arrays with a batch axis may have an axis T after it,
+            options:       inputs of ``step``. Arrays with a batch axis may have an axis T after it,
                            except the robot's parameters: ``active`` is (k,), (B, k), or (B, T, k)
                            or (1, T, k) for a schedule of contacts. ``ctrl`` has the axes of
                            ``tau``, or none.

@@ -47,10 +47,9 @@ class OperationalSpace(Calls):
         Args:
             q:         joint positions (B, nq) [rad or m]
             frame:     name of a link, merged ones included, or a list of several.
-            reference: axes and point of the link's twist, as in ``jacobian``.
+            reference: axes and point of the link's twist: ``local``, ``world`` or
+                       ``local_world_aligned``.
             out:       array for the result.
-            options:   ``params`` and ``armature`` as in ``inverse_dynamics``, ``offset`` as in
-                       ``forward_kinematics``, and ``backend``.
 
         Returns:
             Lambda: (B, 6, 6), linear rows first; (B, n, 6, 6) for a list of n links. Not finite
@@ -82,8 +81,6 @@ class OperationalSpace(Calls):
     ) -> Array:
         """Return the inertia of the robot at the origin of a link, for translation alone.
 
-        Arguments as in ``operational_space_inertia``.
-
         Returns:
             Lambda_point: (B, 3, 3) [kg]
         """
@@ -107,8 +104,7 @@ class OperationalSpace(Calls):
     ) -> Array:
         """Return the dynamically consistent inverse of a link's Jacobian, Minv J^T Lambda.
 
-        Joint torques (1 - J^T Jbar^T) tau do not accelerate the link. Arguments as in
-        ``operational_space_inertia``.
+        Joint torques (1 - J^T Jbar^T) tau do not accelerate the link.
 
         Returns:
             Jbar: (B, nv, 6)
@@ -136,8 +132,7 @@ class OperationalSpace(Calls):
 
         The wrench is Lambda (J Minv h - dJ/dt qd), where h are the bias forces. It is the sum of
         two parts. With ``gravity`` 0, only the Coriolis and centrifugal part remains (Khatib's
-        mu). With velocities 0, only the gravity part remains (p). Arguments as in
-        ``operational_space_inertia`` and ``bias_forces``.
+        mu). With velocities 0, only the gravity part remains (p).
 
         Returns:
             bias: (B, 6) [N, N m]

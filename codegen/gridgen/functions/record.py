@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
-from gridgen.functions.arrays import ARRAYS, OPEN, OPTIONAL_INPUTS, PARAMETERS
+from gridgen.functions.arrays import (
+    ACTUATOR_INPUTS,
+    ARRAYS,
+    OPEN,
+    OPTIONAL_INPUTS,
+    OWN_PARAMETERS,
+    PARAMETERS,
+)
 from gridgen.kernel import KernelKey
 
 
@@ -175,7 +182,7 @@ def function(
             in_time=in_time,
         )
         setattr(declared, _RECORD, noted)
-        declared.__doc__ = _completed(declared.__doc__, noted)
+        declared.__doc__ = _completed(declared.__doc__, noted, signature.parameters)
         return declared
 
     return record
@@ -187,26 +194,27 @@ _WORDS = {
     "frames": "name of a link (merged links included) or list of names.",
     "reference": "reference frame of the rows: ``local``, ``world`` or ``local_world_aligned``.",
     "out": "array for the result, or a tuple of arrays for several.",
-    "schedule": "mapping of states to threads; ``auto`` selects one.",
+    "schedule": "mapping of states to threads, see ``inverse_dynamics``; ``auto`` selects one.",
     "method": "algorithm; ``auto`` selects one.",
-    "integrator": "integration method.",
-    "backend": "overrides the robot's.",
+    "integrator": "integration method, see ``step``.",
+    "backend": "``auto``, ``cpu``, ``cuda`` or ``emulated``; the default is the robot's.",
 }
 
 
-def _completed(doc: str, row: Function) -> str:
+def _completed(doc: str, row: Function, order: Iterable[str]) -> str:
     """Return a docstring with what only the record has: arguments, errors, source."""
     text = inspect.cleandoc(doc)
     sections = re.split(r"\n\n(?=(?:Args|Returns|Raises|Source):)", text)
     there = {re.findall(r"\w+", one)[0]: one for one in sections[1:]}
-    own = there.get("Args", "Args:")
-    named = {name for line in own.splitlines() for name in re.findall(r"^    (\w+):", line)}
-    names = [*row.arguments, *row.words]
-    names += [] if "options" in named else ["out", *row.options]
-    for name in dict.fromkeys(names):
+    own = re.split(r"\n(?=    \w)", there.get("Args", "Args:"))[1:]
+    entries = {re.findall(r"[\w, ]+", one)[0].strip(): one for one in own}
+    named = {name for heads in entries for name in heads.split(", ")}
+    for name in order:
         if name not in named and (name in ARRAYS or name in _WORDS):
-            own += f"\n    {name}: {_described(name)}"
-    there["Args"] = own
+            entries[name] = f"    {name}: {_described(name)}"
+    names = [*order, *entries]
+    found = sorted(entries, key=lambda heads: names.index(heads.split(", ")[0]))
+    there["Args"] = "\n".join(["Args:", *(entries[name] for name in found)])
     errors = "ShapeError, DtypeError, DeviceError: an argument is invalid."
     if any(one.refusals for one in row.methods.values()):
         errors = f"ModelError: the robot does not support the function.\n    {errors}"
@@ -216,17 +224,24 @@ def _completed(doc: str, row: Function) -> str:
         listed = "\n".join(f"* ``{name}``: {source}" for name, source in sources.items())
         one, *others = dict.fromkeys(sources.values())
         there["Source"] = f"Sources:\n\n{listed}" if others else f"Source: {one}."
-    order = (there[name] for name in ("Args", "Returns", "Raises", "Source") if name in there)
-    return "\n\n".join((sections[0], *order)) + "\n"
+    parts = (there[name] for name in ("Args", "Returns", "Raises", "Source") if name in there)
+    return "\n\n".join((sections[0], *parts)) + "\n"
 
 
 def _described(name: str) -> str:
-    """Return the text of an argument: its array with the axes and the unit."""
+    """Return the text of an argument: its array with the axes, the unit and the default."""
     if name not in ARRAYS:
         return _WORDS[name]
     kind = ARRAYS[name]
-    axes = ", ".join("n" if extent == OPEN else str(extent) for extent in ("B", *kind.shape))
-    return f"{kind.text} ({axes}{',' * (not kind.shape)}) [{kind.unit}]"
+    axes = ", ".join("n" if extent == OPEN else str(extent) for extent in kind.shape)
+    batch = f"(B, {axes})" if axes else "(B,)"
+    one = f"({axes}{',' * (len(kind.shape) == 1)}) or " if axes else "a number or "
+    text = f"{kind.text}, {one * kind.shared}{batch} [{kind.unit}]"
+    if name in ("gravity", *PARAMETERS):
+        text += f". Default: {0 if name == 'ctrl' else 'that of the robot'}."
+    if name in (*OWN_PARAMETERS, "offsets", *ACTUATOR_INPUTS[1:]):
+        text += " Requires ``load(parameters=...)``."
+    return text
 
 
 def _written_out(declared: Callable[..., Any]) -> inspect.Signature:

@@ -48,9 +48,6 @@ class Regressors(Calls):
             q:       joint positions       (B, nq)  [rad or m]
             qd:      joint velocities      (B, nv)  [rad/s or m/s]
             qdd:     joint accelerations   (B, nv)  [rad/s^2 or m/s^2]
-            out:     output array.
-            options: ``gravity``, ``base_velocity``, ``base_acceleration`` and ``backend`` as in
-                     ``inverse_dynamics``.
 
         Returns:
             Y: (B, nv, 10 n_bodies), row i is for joint torque i; zero for bodies that joint i does
@@ -80,9 +77,9 @@ class Regressors(Calls):
     ) -> Results:
         """Return the derivatives of Y by positions, velocities and accelerations.
 
-        Arguments and parameters as in ``joint_torque_regressor``, tangent space as in
-        ``inverse_dynamics_gradient``. For the gradient of a number that depends on Y, such as the
-        cost of an exciting trajectory, ``vjp`` of ``joint_torque_regressor`` costs far less.
+        The tangent space is that of ``inverse_dynamics_gradient``. For the gradient of a
+        number that depends on Y, such as the cost of an exciting trajectory, ``vjp`` of
+        ``joint_torque_regressor`` costs far less.
 
         Returns:
             dY_dq, dY_dqd, dY_dqdd: (B, nv, 10 n_bodies, nv) each, [torque, parameter, direction].
@@ -113,15 +110,13 @@ class Regressors(Calls):
 
         The momentum is Yp params. Its derivative in time is tau + Yr params, with Yr params =
         C^T qd - g, the Coriolis matrix C and the torques of gravity g. Neither reads accelerations:
-        momentum observers, identification and adaptive control integrate Yr instead. The base is at
-        rest. Parameters as in ``joint_torque_regressor``; damping, friction, armature and external
-        wrenches count as parts of tau.
+        momentum observers, identification and adaptive control integrate Yr instead. The world is
+        at rest. The parameters are those of ``joint_torque_regressor``; damping, friction, armature
+        and external wrenches count as parts of tau.
 
         Args:
             q:       joint positions   (B, nq)  [rad or m]
             qd:      joint velocities  (B, nv)  [rad/s or m/s]
-            out:     output arrays.
-            options: ``gravity`` and ``backend`` as in ``inverse_dynamics``.
 
         Returns:
             Yp, Yr: (B, nv, 10 n_bodies) each
@@ -130,7 +125,7 @@ class Regressors(Calls):
         return regressors
 
     @function(
-        "Regressor of the kinetic energy of a robot whose base is at rest",
+        "Regressor of the kinetic energy in the world",
         ("y",),
         Algorithm("regressor.kinetic_energy_regressor", "energies of single parameters"),
         is_default=False,
@@ -145,12 +140,12 @@ class Regressors(Calls):
     ) -> Array:
         """Return the regressor of the kinetic energy: energy = y params. The world is at rest.
 
-        Parameters as in ``joint_torque_regressor``; y params excludes the energy of armatures.
+        The parameters are those of ``joint_torque_regressor``; y params excludes the energy
+        of armatures.
 
         Args:
             q:       joint positions   (B, nq)  [rad or m]
             qd:      joint velocities  (B, nv)  [rad/s or m/s]
-            out:     output array.
             options: ``backend``.
 
         Returns:
@@ -169,12 +164,11 @@ class Regressors(Calls):
     ) -> Array:
         """Return the regressor of the potential energy: energy = y params.
 
-        Parameters as in ``joint_torque_regressor``; gravity and zero as in ``potential_energy``.
+        The parameters are those of ``joint_torque_regressor``, the energy is zero for a center of
+        mass at the world origin.
 
         Args:
             q:       joint positions (B, nq) [rad or m]
-            out:     output array.
-            options: ``gravity`` and ``backend`` as in ``inverse_dynamics``.
 
         Returns:
             y: (B, 10 n_bodies)

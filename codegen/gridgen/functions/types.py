@@ -95,10 +95,10 @@ ThreadSchedule = Literal["auto", "thread"]
 #: Reference frame of the rows of a Jacobian.
 #:
 #: ``local``:               velocity of the frame origin and angular velocity, in the frame's axes.
-#: ``world``:               velocity of the frame's point at the base origin and angular velocity,
-#:                          in the axes of the base.
+#: ``world``:               velocity of the frame's point at the world origin and angular velocity,
+#:                          in world axes.
 #: ``local_world_aligned``: velocity of the frame origin and angular velocity, in the axes of the
-#:                          base.
+#:                          world.
 Reference = Literal["local", "world", "local_world_aligned"]
 REFERENCES: tuple[Reference, ...] = get_args(Reference)
 Dtype = Literal["float32", "float64"]

@@ -12,6 +12,7 @@ import numpy as np
 from gridgen.errors import OptionError
 from gridgen.functions.worlds import check_layout
 from gridgen.model.description import RobotDescription, Shape, suggestion
+from gridgen.model.hulls import Hull
 from gridgen.model.kinematic_tree import Body, Frame
 from gridgen.model.pose import Pose, transpose
 from gridgen.model.soft import (
@@ -94,7 +95,9 @@ def place_contacts(
     if "terrain" in chosen:
         contacts = _on_field(description, contacts)
     springs = [contact.softness for contact in contacts]
-    springs += [one for joint in model.joints.values() for one in (joint.limit, joint.friction)]
+    joints = [*model.joints.values()]
+    joints += [one["softness"] for one in description.tendons.values() if "softness" in one]
+    springs += [one for joint in joints for one in (joint.limit, joint.friction)]
     for softness in springs:
         power = softness.solimp[-1]
         if not (POWER * power).is_integer() or power > MAX_POWER:
@@ -102,9 +105,13 @@ def place_contacts(
                 f"{description.source}: solimp has the power {power:g}; give a multiple of "
                 f"1/{POWER} up to {MAX_POWER}"
             )
-    placed, places = [], dict[Solid, int]()
+    placed, places, hulls = [], dict[Solid, int](), dict[Hull, Hull]()
     for contact in (_widened(one, smooth) for one in contacts) if smooth else contacts:
         own = [_placed(one, named[one.link], bodies) for one in contact.solids]
+        for k, hull in enumerate(solid.hull for solid in own):
+            if hull:
+                serial = float(len(hulls))
+                own[k] = replace(own[k], hull=hulls.setdefault(hull, replace(hull, serial=serial)))
         solid, *others = (replace(s, place=places.setdefault(s, len(places))) for s in own)
         if solid.body != (others[0].body if others else -1):
             is_parallel = has_two and contact.kinds == (ShapeKind.CAPSULE, ShapeKind.CAPSULE)

@@ -12,7 +12,7 @@ import numpy as np
 from gridgen.errors import UrdfError
 from gridgen.model.cover import EXCESS, cover, covering, moved_by
 from gridgen.model.description import Mesh, RobotDescription
-from gridgen.model.readers.optional import library
+from gridgen.model.readers.packages import library
 from gridgen.naming import one_line, show
 
 #: The excess that is tried first, the largest one, and the ratio of those that follow.

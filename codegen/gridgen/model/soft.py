@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 
+from gridgen.model.hulls import Hull
 from gridgen.model.pose import NO_DISPLACEMENT, ZERO, Pose, Vector3
 
 CONDIMS = (1, 3, 4, 6)
@@ -24,6 +25,7 @@ class ShapeKind(Enum):
     BOX = "box"
     CYLINDER = "cylinder"
     ELLIPSOID = "ellipsoid"
+    HULL = "convex hull"
     PLANE = "plane"
     HEIGHT_FIELD = "height field"
 
@@ -44,6 +46,7 @@ POINTS: Mapping[tuple[ShapeKind, ShapeKind], int] = {
             (ShapeKind.BOX, 4),
             (ShapeKind.CYLINDER, 4),
             (ShapeKind.ELLIPSOID, 1),
+            (ShapeKind.HULL, 4),
         )
         for ground in (ShapeKind.PLANE, ShapeKind.HEIGHT_FIELD)
     },
@@ -72,13 +75,15 @@ DEFAULT_SOFTNESS = Softness()
 class Solid:
     """A shape of a link: the Minkowski sum of a box and an ellipsoid, as ``description.Shape``.
 
-    A sphere has no half lengths, a capsule one; a cylinder is a segment plus a disk.
+    A sphere has no half lengths, a capsule one; a cylinder is a segment plus a disk. A convex hull
+    has its corners in place of both.
 
     Attributes:
         link:         the link.
         pose:         of the shape in the link's frame, in a tree in the body's canonical frame.
         half_lengths: of the box [m].
         radii:        of the ellipsoid along the same axes [m].
+        hull:         a convex hull.
         body:         index of the body in a tree; -1 is the base.
         place:        number of the shape among those of a tree's contacts.
     """
@@ -87,12 +92,15 @@ class Solid:
     pose: Pose = NO_DISPLACEMENT
     half_lengths: Vector3 = ZERO
     radii: Vector3 = ZERO
+    hull: Hull | None = None
     body: int = -1
     place: int = 0
 
     @cached_property
     def kind(self) -> ShapeKind | None:
         """The kind of shape; ``None`` for one without contacts."""
+        if self.hull is not None:
+            return ShapeKind.HULL
         first, second, third = self.radii
         edges = [length > 0.0 for length in self.half_lengths]
         if first == second == third and sum(edges) != 2:
@@ -104,8 +112,8 @@ class Solid:
 
     @property
     def reach(self) -> float:
-        """Half the diagonal of the box [m]."""
-        return math.hypot(*self.half_lengths)
+        """Half the diagonal of the box, or the largest distance of a hull's corner [m]."""
+        return self.hull.reach if self.hull else math.hypot(*self.half_lengths)
 
     @property
     def spread(self) -> float:
@@ -238,6 +246,12 @@ class ContactModel:
     max_pairs: int = 0
     terrain: tuple[float, ...] = field(default=(), hash=False)
     acts: bool = False
+
+    @cached_property
+    def hulls(self) -> tuple[Hull, ...]:
+        """The convex hulls of the contacts, each once."""
+        every = (solid.hull for contact in self.contacts for solid in contact.solids)
+        return tuple(dict.fromkeys(hull for hull in every if hull))
 
 
 #: The soft constraints of a file without contacts.

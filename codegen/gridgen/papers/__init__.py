@@ -6,8 +6,8 @@ Modules:
   two other orders of a scan's sums, the second half of `hybrid`, and the chains of `pipeline`.
 - `pipeline`: inverse dynamics of trajectories by two chains of warps.
 - `hybrid`: forward dynamics on two processors, with the algorithms of `halves`, and `stream_task`.
-- `command`: inverse dynamics of trajectories by processes that send messages, run by
-  ``python -m gridgen.papers``; `processes`, `stages`, `layout`, `trajectory` are its parts.
+- `processes`: inverse dynamics of trajectories by processes that send messages, run by
+  ``python -m gridgen.papers``; `stages`, `layout`, `trajectory` are its parts.
 - `model`: performance model of a pipeline of two chains.
 """
 

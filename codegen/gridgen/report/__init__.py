@@ -17,8 +17,8 @@ from gridgen.errors import OptionError
 from gridgen.model.kinematic_tree import KinematicTree
 from gridgen.naming import show_value
 from gridgen.progress import Progress, announced
+from gridgen.report.animation import motion_of
 from gridgen.report.facts import gather
-from gridgen.report.motion import motion_of
 from gridgen.report.page import render_animation, render_page
 from gridgen.report.pictures import plot_sparsity, plot_tree
 from gridgen.robot import Robot

@@ -90,7 +90,12 @@ class Exported:
             M = robot.sympy("mass_matrix")["M"]
 
         Arrays of the function have their names and shapes for one state; an array of symbols
-        ``q_0``, ``q_1``, ... replaces each input. Arguments as in ``casadi``.
+        ``q_0``, ``q_1``, ... replaces each input.
+
+        Args:
+            function: name of a function.
+            frame:    link, for functions of a link.
+            options:  see ``ExportOptions``.
 
         Returns:
             an immutable SymPy array for each input that is not constant and each result, by name.

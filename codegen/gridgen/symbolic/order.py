@@ -26,7 +26,6 @@ from gridgen.symbolic.program import (
     Statement,
     Store,
 )
-from gridgen.symbolic.steps import step_of
 from gridgen.symbolic.tiles import TILE
 
 # Packs in the simulated registers: the 32 of AVX-512, less two for constants and moves.
@@ -72,7 +71,7 @@ def ordered(program: Program) -> Program:
             assert isinstance(statement, (Statement, SineCosine, Queried, Store)), (
                 "the program is split already"
             )
-            step = steps[id(statement)] = step_of(statement, block, program.variables)
+            step = steps[id(statement)] = ScheduledStatement.of(statement, block, program.variables)
             if isinstance(statement, Statement) and statement.node.op == "input":
                 inputs[statement.name] = step
                 continue

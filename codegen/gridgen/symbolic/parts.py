@@ -34,7 +34,6 @@ from gridgen.symbolic.program import (
     Statement,
     Store,
 )
-from gridgen.symbolic.steps import step_of
 
 
 def with_fills(block: Block) -> Block:
@@ -178,7 +177,7 @@ def split_program(
             step = (
                 known._replace(block=block)
                 if known
-                else step_of(statement, block, program.variables)
+                else ScheduledStatement.of(statement, block, program.variables)
             )
             if isinstance(statement, Statement) and statement.node.op == "input":
                 inputs[statement.name] = step

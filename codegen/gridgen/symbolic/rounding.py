@@ -3,7 +3,7 @@
 The bound of a result is the possible difference to another evaluation of the same terms. If the
 terms of a sum cancel, the bound remains that of the terms.
 
-Source: Higham, Accuracy and Stability of Numerical Algorithms, section 3.3.
+Source: Higham 2002, section 3.3.
 """
 
 from __future__ import annotations

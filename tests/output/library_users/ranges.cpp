@@ -83,9 +83,9 @@ template <class S> static void run()
     robot::jacobian_thumb_distal_local(q_eigen, whole.block(1, 2, 6, nv));
     for (int i = 0; i < 6; ++i)
         for (int j = 0; j < nv; ++j) {
-            const S wanted = J[i * nv + j];
-            require(by_columns(i, j) == wanted && by_rows(i, j) == wanted &&
-                    whole(i + 1, j + 2) == wanted, "matrices of Eigen");
+            const S expected = J[i * nv + j];
+            require(by_columns(i, j) == expected && by_rows(i, j) == expected &&
+                    whole(i + 1, j + 2) == expected, "matrices of Eigen");
         }
 
     Eigen::Matrix<S, robot::bodies, 6> wrenches;

@@ -37,10 +37,10 @@ def steps(tree: KinematicTree, angles: list[float]) -> tuple[Array, Array]:
 
 
 def check(found: Array, expected: list[object]) -> None:
-    wanted = np.array(expected)
-    scale = np.abs(wanted).max(axis=tuple(range(1, wanted.ndim)), initial=1.0)
-    error = np.abs(found - wanted).max(axis=tuple(range(1, wanted.ndim)), initial=0.0)
-    assert (error <= TOLERANCE * scale * (5 if wanted.ndim == 3 else 1)).all(), error.max()
+    reference = np.array(expected)
+    scale = np.abs(reference).max(axis=tuple(range(1, reference.ndim)), initial=1.0)
+    error = np.abs(found - reference).max(axis=tuple(range(1, reference.ndim)), initial=0.0)
+    assert (error <= TOLERANCE * scale * (5 if reference.ndim == 3 else 1)).all(), error.max()
 
 
 @pytest.mark.parametrize(("name", "floating"), ROBOTS)
@@ -53,8 +53,8 @@ def test_they_are_those_of_pinocchio(name: str, floating: bool) -> None:
         pairs = list(zip(q, v, strict=True))
         check(end, [pinocchio.integrate(model, *pair) for pair in pairs])
         gradients = evaluate_reference(tree, "integrate_gradient", {"q": q, "v": v})
-        wanted = zip(*(pinocchio.dIntegrate(model, *pair) for pair in pairs), strict=True)
-        for gradient, expected in zip(gradients, wanted, strict=True):
+        reference = zip(*(pinocchio.dIntegrate(model, *pair) for pair in pairs), strict=True)
+        for gradient, expected in zip(gradients, reference, strict=True):
             check(gradient, list(expected))
 
     u = np.random.default_rng(1).uniform(-0.2, 1.2, STATES)
@@ -69,8 +69,8 @@ def test_they_are_those_of_pinocchio(name: str, floating: bool) -> None:
         (found,) = evaluate_reference(tree, "interpolate", x)
         check(found, [pinocchio.interpolate(model, *t) for t in triples])
         gradients = evaluate_reference(tree, "difference_gradient", x)
-        wanted = zip(*(pinocchio.dDifference(model, *t[:2]) for t in triples), strict=True)
-        for gradient, expected in zip(gradients, wanted, strict=True):
+        reference = zip(*(pinocchio.dDifference(model, *t[:2]) for t in triples), strict=True)
+        for gradient, expected in zip(gradients, reference, strict=True):
             check(gradient, list(expected))
 
 

@@ -69,8 +69,10 @@ def test_operational_space_is_that_of_pinocchios_matrices(
         expected = np.linalg.inv(A)
         size = np.abs(expected).max()
         assert_allclose(Lambda[i], expected, rtol=0, atol=tolerance * size)
-        wanted_point = np.linalg.inv(A[:3, :3])
-        assert_allclose(point[i], wanted_point, rtol=0, atol=tolerance * np.abs(wanted_point).max())
+        expected_point = np.linalg.inv(A[:3, :3])
+        assert_allclose(
+            point[i], expected_point, rtol=0, atol=tolerance * np.abs(expected_point).max()
+        )
         assert_allclose(J @ Jbar[i], np.eye(6), rtol=0, atol=tolerance)
         expected = Minv @ J.T @ expected
         assert_allclose(Jbar[i], expected, rtol=0, atol=tolerance * np.abs(expected).max())

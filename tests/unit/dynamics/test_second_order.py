@@ -57,11 +57,16 @@ NAMES = ("d2tau_dqdq", "d2tau_dqddqd", "d2tau_dqdqd", "dM_dq")
 SOLVED = ("d2qdd_dqdq", "d2qdd_dqddqd", "d2qdd_dqdqd", "d2qdd_dqdtau")
 
 
-#: Each is tried with loads or without, in turn.
+#: Robots of every run, each with loads or without, in turn, and further ones.
 ROBOTS = [
-    *((name, False) for name in ("gripper", "screws", "arm7", "humanoid", "panda", "ur10_robot")),
-    *((name, True) for name in ("cart_pole", "gripper", "screws", "quadruped")),
+    *(("gripper", False), ("screws", False), ("arm6", False)),
+    *(("cart_pole", True), ("gripper", True), ("screws", True)),
 ]
+FURTHER = [
+    *((name, False) for name in ("arm7", "quadruped", "humanoid", "panda", "ur10_robot")),
+    ("quadruped", True),
+]
+CASES = spread(ROBOTS, [False, True], 1) + spread(FURTHER, [False, True], 0)
 
 
 @dataclass(frozen=True)
@@ -94,8 +99,8 @@ class Case:
 
         return complex_step(result, self.steps(by), *(self.arrays[name] for name in others))
 
-    def check(self, found: Any, wanted: Sequence[Array], names: Sequence[str]) -> None:
-        for what, mine, theirs in zip(names, found, wanted, strict=True):
+    def check(self, found: Any, expected: Sequence[Array], names: Sequence[str]) -> None:
+        for what, mine, theirs in zip(names, found, expected, strict=True):
             assert_close(numbers(mine, STATES), theirs, TOLERANCE, what)
 
 
@@ -109,33 +114,26 @@ def case_of(name: str, floating: bool, loaded: bool) -> Case:
     return Case(tree, arrays, random_loads(tree) if loaded else {"gravity": GRAVITY})
 
 
-@pytest.mark.parametrize(("name", "floating", "loaded"), spread(ROBOTS, [False, True], 1))
+@pytest.mark.parametrize(("name", "floating", "loaded"), CASES)
 def test_second_derivatives_are_the_complex_steps_of_the_first(name, floating, loaded):
     case = case_of(name, floating, loaded)
     given = ("q", "qd", "qdd")
     by = partial(case.derivative, inverse_dynamics_gradient, given)
     q = case.arrays["q"]
     dM = complex_step(lambda q: mass_matrix(state_of(case.tree, q)), position_steps(case.tree, q))
-    wanted = (by(0, "q"), by(1, "qd"), by(0, "qd"), dM)
-    case.check(case.evaluate(inverse_dynamics_second_order, given), wanted, NAMES)
+    expected = (by(0, "q"), by(1, "qd"), by(0, "qd"), dM)
+    case.check(case.evaluate(inverse_dynamics_second_order, given), expected, NAMES)
 
 
-@pytest.mark.parametrize(
-    ("name", "floating", "loaded"),
-    spread(
-        [case if case[0] != "humanoid" else ("quadruped", False) for case in ROBOTS],
-        [False, True],
-        1,
-    ),
-)
+@pytest.mark.parametrize(("name", "floating", "loaded"), CASES)
 def test_those_of_forward_dynamics_are_too(name, floating, loaded):
     """And the Hessian of a weighted sum is the symmetric part of their sum."""
     case = case_of(name, floating, loaded)
     given = ("q", "qd", "tau")
     by = partial(case.derivative, forward_dynamics_gradient, given)
-    qq, vv, qv, qt = wanted = by(0, "q"), by(1, "qd"), by(0, "qd"), by(0, "tau")
-    case.check(case.evaluate(forward_dynamics_second_order, given), wanted, SOLVED)
-    qq, vv, qv, qt = (np.einsum("bi,bijk->bjk", case.arrays["multipliers"], x) for x in wanted)
+    qq, vv, qv, qt = reference = by(0, "q"), by(1, "qd"), by(0, "qd"), by(0, "tau")
+    case.check(case.evaluate(forward_dynamics_second_order, given), reference, SOLVED)
+    qq, vv, qv, qt = (np.einsum("bi,bijk->bjk", case.arrays["multipliers"], x) for x in reference)
     qq, none = (qq + qq.transpose(0, 2, 1)) / 2, np.zeros_like(vv)
     turned = [x.transpose(0, 2, 1) for x in (qv, qt)]
     expected = np.block([[qq, qv, qt], [turned[0], vv, none], [turned[1], none, none]])
@@ -147,7 +145,7 @@ def test_those_of_forward_dynamics_are_too(name, floating, loaded):
     ("name", "floating", "integrator", "loaded"),
     [
         pytest.param(*robot, name, loaded, marks=marks)
-        for k, robot in enumerate(ROBOTS[:2] + ROBOTS[-4:])
+        for k, robot in enumerate([*ROBOTS[:2], *ROBOTS[3:], ("quadruped", True)])
         for m, name in enumerate(FUNCTIONS["step_hessian"].methods)
         for loaded in (False, True)
         for is_further in [(name in MULTI_STAGE and k > 2) or (k + m + loaded) % 4]

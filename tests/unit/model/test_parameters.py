@@ -19,7 +19,7 @@ def tree_of(source, parameters, **options):
     return build_tree(parse_urdf(source, 100), RobotOptions(parameters=parameters, **options))
 
 
-def test_a_robot_has_none_unasked():
+def test_a_robot_has_none_by_default():
     tree = tree_of(ARM, ())
     assert not tree.parameters
     assert not any(body.parts for body in tree.bodies)

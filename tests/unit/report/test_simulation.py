@@ -23,7 +23,7 @@ from gridgen.compiler import read_tree
 from gridgen.errors import ModelError
 from gridgen.modules import TracedModule
 from gridgen.options import RobotOptions
-from gridgen.report import simulation as simulated
+from gridgen.report import animation as simulated
 
 #: A trunk on one leg, which slides in and hops; the posture of the first keyframe is no home.
 HOPPER = """

@@ -126,8 +126,8 @@ def test_leading_axes_are_broadcast_as_numpy_does(
     own = [given[n].shape[: given[n].ndim - len(shape)] for n, shape in shapes.items()]
     lead = np.broadcast_shapes(*own)
     full = {n: np.broadcast_to(given[n], (*lead, *s)).copy() for n, s in shapes.items()}
-    found, wanted = (cart_pole.evaluate(name, arrays) for arrays in (given, full))
-    for one, other in zip(results_given(found), results_given(wanted), strict=True):
+    found, expected = (cart_pole.evaluate(name, arrays) for arrays in (given, full))
+    for one, other in zip(results_given(found), results_given(expected), strict=True):
         assert one.shape[: len(lead)] == lead
         np.testing.assert_array_equal(one, other)
 
@@ -146,21 +146,21 @@ def test_products_and_bound_calls_broadcast(two_link: gridgen.Robot) -> None:
     q, qd, bars = np.random.default_rng(0).normal(size=(3, 5, 2))
     whole, zeros = np.tile(q[:1], (5, 1)), np.zeros(2)
     for given in ((q[0], qd, zeros), (q[:1], qd, zeros)):
-        wanted = two_link.vjp("inverse_dynamics", bars, whole, qd, 0.0 * qd)
+        expected = two_link.vjp("inverse_dynamics", bars, whole, qd, 0.0 * qd)
         for found, other in zip(
-            two_link.vjp("inverse_dynamics", bars, *given), wanted, strict=True
+            two_link.vjp("inverse_dynamics", bars, *given), expected, strict=True
         ):
             np.testing.assert_array_equal(found, other)
         out = np.empty((5, 2))
         found = two_link.vjp("inverse_dynamics", bars, *given, wrt=["qd"], out=out)
-        np.testing.assert_array_equal(found, wanted[1])
+        np.testing.assert_array_equal(found, expected[1])
         tau, tangents = two_link.jvp("inverse_dynamics", (bars[0], None, None), *given)
         np.testing.assert_array_equal(tau, two_link.inverse_dynamics(whole, qd, 0.0 * qd))
         assert tangents.shape == (5, 2)
         np.testing.assert_array_equal(two_link.bind("inverse_dynamics", *given)(), tau)
-    wanted = two_link.vjp("inverse_dynamics", np.tile(bars[0], (5, 1)), q, qd, qd)
+    expected = two_link.vjp("inverse_dynamics", np.tile(bars[0], (5, 1)), q, qd, qd)
     for found, other in zip(
-        two_link.vjp("inverse_dynamics", bars[0], q, qd, qd), wanted, strict=True
+        two_link.vjp("inverse_dynamics", bars[0], q, qd, qd), expected, strict=True
     ):
         np.testing.assert_array_equal(found, other)
 
@@ -172,14 +172,14 @@ def test_states_may_have_any_axes(robot: gridgen.Robot) -> None:
     one = [np.reshape(x, (30, 2)) for x in (q, qd, qdd)]
     given = {"gravity": rng.normal(size=(2, 3, 5, 3)), "base_velocity": rng.normal(size=6)}
     flat = {**given, "gravity": given["gravity"].reshape(30, 3)}
-    wanted = robot.inverse_dynamics(*one, **flat).reshape(q.shape)
+    expected = robot.inverse_dynamics(*one, **flat).reshape(q.shape)
     out = np.empty_like(q)
     assert robot.inverse_dynamics(q, qd, qdd, out=out, **given) is out
     apart = np.empty((2, 4, 5, 2))
     apart[:, :3] = qd  # its axes are not one in memory
     for found in (out, robot.inverse_dynamics(q, apart[:, :3], qdd, **given)):
-        np.testing.assert_array_equal(found, wanted)
-    np.testing.assert_array_equal(robot.bind("inverse_dynamics", q, qd, qdd, **given)(), wanted)
+        np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(robot.bind("inverse_dynamics", q, qd, qdd, **given)(), expected)
     bars = robot.vjp("inverse_dynamics", out, q, qd, qdd)
     for bar, alike in zip(bars, robot.vjp("inverse_dynamics", one[0], *one), strict=True):
         assert bar.shape == q.shape
@@ -319,8 +319,8 @@ def test_columns_of_one_table_take_several_results(two_link: gridgen.Robot) -> N
     room = np.zeros((5, 2, 4))
     out = (room[:, :, ::2], room[:, :, 1::2])
     two_link.inverse_dynamics_gradient(q, q, q, out=out)
-    for given, wanted in zip(out, expected, strict=True):
-        np.testing.assert_array_equal(given, wanted)
+    for given, reference in zip(out, expected, strict=True):
+        np.testing.assert_array_equal(given, reference)
 
 
 def test_nothing_is_written_when_an_argument_is_refused(robot: gridgen.Robot) -> None:
@@ -465,8 +465,10 @@ def test_loads_are_keywords_and_zero_where_they_are_not_given(two_link: gridgen.
     for function, call in calls.items():
         kernel = f"{function}_f_ext_base_motion"
         arrays = {**loads, "q": q, "qd": qd, "qdd": qdd, "tau": qdd}
-        wanted = two_link.evaluate(kernel, {n: arrays[n] for n in two_link.kernels[kernel].inputs})
-        np.testing.assert_array_equal(call(**loads), wanted)
+        expected = two_link.evaluate(
+            kernel, {n: arrays[n] for n in two_link.kernels[kernel].inputs}
+        )
+        np.testing.assert_array_equal(call(**loads), expected)
         gravity = loads["gravity"]
         zero = call(gravity=gravity, base_velocity=np.zeros(6))
         np.testing.assert_allclose(zero, call(gravity=gravity), rtol=1e-12, atol=1e-12)

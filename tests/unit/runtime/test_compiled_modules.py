@@ -152,8 +152,8 @@ def test_a_first_call_loads_no_generator_and_starts_no_compiler(folder: Path) ->
         sys.path.insert(0, {str(folder.parent)!r})
         import numpy, two_link
         two_link.mass_matrix(numpy.zeros((2, 2)))
-        unwanted = {{"sympy", "jinja2", "lxml", "rich", "platformdirs", "subprocess"}}
-        print(*unwanted & set(sys.modules))
+        avoided = {{"sympy", "jinja2", "lxml", "rich", "platformdirs", "subprocess"}}
+        print(*avoided & set(sys.modules))
     """
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert result.stderr == ""

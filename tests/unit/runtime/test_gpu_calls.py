@@ -56,10 +56,10 @@ def test_gradients_are_bound_too(gpu: Gpu, two_link: gridgen.Robot) -> None:
     bound = gpu.robot.bind("inverse_dynamics_gradient", *x)
     taken, found = gpu.driver.taken, bound()
     assert gpu.driver.taken == taken
-    for result, wanted in zip(
+    for result, reference in zip(
         found, two_link.inverse_dynamics_gradient(*map(on_host, x)), strict=True
     ):
-        np.testing.assert_array_equal(on_host(result), wanted)
+        np.testing.assert_array_equal(on_host(result), reference)
 
 
 def test_plain_calls_launch_on_the_current_stream(gpu: Gpu, two_link: gridgen.Robot) -> None:
@@ -190,9 +190,9 @@ def test_tensors_like_earlier_ones_are_not_adopted_again(
         assert told(gpu, lambda: gpu.robot.inverse_dynamics(*others, out=out)) == [
             (LAUNCH, torch.now)
         ]
-        wanted = expected(two_link, [tensor.array for tensor in others])
+        reference = expected(two_link, [tensor.array for tensor in others])
         for result in (out, made[0]):
-            np.testing.assert_array_equal(on_host(result.array), wanted)
+            np.testing.assert_array_equal(on_host(result.array), reference)
     assert not torch.adopted
     assert isinstance(made[0], Tensor)
 
@@ -236,15 +236,15 @@ def test_the_streams_of_two_libraries_wait_for_each_other(gpu: Gpu, torch: Any) 
             (q, (Tensor(qd), qdd), out, 8),
         ):
             other = 39 - launch
-            wanted = [
+            expected = [
                 (f"wait for {other}", launch),
                 (LAUNCH, launch),
                 (f"wait for {launch}", other),
             ]
             bound = gpu.robot.bind("inverse_dynamics", first, *others, out=result)
-            assert told(gpu, bound) == wanted
+            assert told(gpu, bound) == expected
             plain = lambda: gpu.robot.inverse_dynamics(first, *others, out=result)  # noqa: B023, E731
-            assert told(gpu, plain) == wanted
+            assert told(gpu, plain) == expected
 
 
 def test_the_streams_of_two_libraries_wait_for_an_interrupted_call_too(

@@ -52,8 +52,8 @@ def test_several_results_of_arrays_like_earlier_ones(
         checks.clear()
         found = gpu.robot.inverse_dynamics_gradient(*x)
         assert len(checks) == (seed == 0)
-        wanted = two_link.inverse_dynamics_gradient(*map(on_host, x))
-        np.testing.assert_equal(tuple(map(on_host, found)), wanted)
+        expected = two_link.inverse_dynamics_gradient(*map(on_host, x))
+        np.testing.assert_equal(tuple(map(on_host, found)), expected)
 
 
 def test_other_arrays_are_checked(gpu: Gpu, checks: list[str]) -> None:
@@ -127,6 +127,7 @@ def test_numbers_for_all_states_are_validated_on_a_gpu_too(gpu: Gpu, urdf: Path)
         assert len(gpu.launches) == launches
 
 
+@pytest.mark.usefixtures("few_objects")
 def test_earlier_calls_keep_no_array(gpu: Gpu) -> None:
     host = np.zeros((COUNT, 2))
     q, kept = gpu.driver.asarray(host), weakref.ref(host)
@@ -161,8 +162,8 @@ def test_rollouts_of_arrays_like_earlier_ones(
             found = gpu.robot.rollout(*x, 0.01, store_every=2, feedback=feedback)
             assert len(checks) == (seed == 0)
             on_cpu = feedback and tuple(map(on_host, feedback))
-            wanted = two_link.rollout(*map(on_host, x), 0.01, store_every=2, feedback=on_cpu)
-            np.testing.assert_equal(tuple(map(on_host, found)), wanted)
+            expected = two_link.rollout(*map(on_host, x), 0.01, store_every=2, feedback=on_cpu)
+            np.testing.assert_equal(tuple(map(on_host, found)), expected)
     checks.clear()
     gpu.robot.rollout(*x, 0.01, store_every=4)
     assert checks == ["rollout_semi_implicit"]
@@ -174,7 +175,7 @@ def test_numpy_arrays_like_earlier_ones_are_computed_at_once(
     """Without a look for the kernel; what does not fit takes the general way, and is explained."""
     q, qd, qdd, down = (*np.random.default_rng(1).normal(size=(3, 5, 2)), np.array([0, 0, -1.0]))
     calls: list[dict[str, Any]] = [{}, {"gravity": down}, {"gravity": None}, {"backend": "cpu"}]
-    wanted = [two_link.inverse_dynamics(q, qd, qdd, **options) for options in calls]
+    expected = [two_link.inverse_dynamics(q, qd, qdd, **options) for options in calls]
     two_link.inverse_dynamics(q, qd, qdd, gravity=down)
     resolved: list[Any] = []
     resolve = two_link.resolver.resolve
@@ -184,7 +185,7 @@ def test_numpy_arrays_like_earlier_ones_are_computed_at_once(
         return resolve(request, **options)
 
     monkeypatch.setattr(two_link.resolver, "resolve", noted)
-    for options, alike in zip(calls, wanted, strict=True):
+    for options, alike in zip(calls, expected, strict=True):
         found = two_link.inverse_dynamics(q, qd, qdd, **options)
         np.testing.assert_array_equal(found, alike)
     assert len(resolved) == 2  # None means the default, and a backend is asked for
@@ -194,13 +195,14 @@ def test_numpy_arrays_like_earlier_ones_are_computed_at_once(
         two_link.inverse_dynamics(q, qd, qdd, gravity=down[:2])
     out = q[:, ::-1].copy()
     assert two_link.inverse_dynamics(q, qd, qdd, out=out) is out
-    np.testing.assert_array_equal(out, wanted[0])
+    np.testing.assert_array_equal(out, expected[0])
     resolved.clear()
     two_link.resolver.forget()
-    np.testing.assert_array_equal(two_link.inverse_dynamics(q, qd, qdd), wanted[0])
+    np.testing.assert_array_equal(two_link.inverse_dynamics(q, qd, qdd), expected[0])
     assert len(resolved) == 1
 
 
+@pytest.mark.usefixtures("few_objects")
 def test_rollouts_keep_no_array() -> None:
     robot = gridgen.load(Path(__file__).parents[3] / "robots" / "two_link.urdf", backend="cpu")
     q, qd, tau = np.zeros((3, 2)), np.zeros((3, 2)), np.zeros((3, 4, 2))

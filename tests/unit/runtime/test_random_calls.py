@@ -132,11 +132,11 @@ def test_random_calls(two_link: gridgen.Robot, count: int) -> None:
         options: dict[str, Any] = {"out": out if len(out) > 1 else out[0]} if out else {}
         function = getattr(two_link, call.function)
         for _ in range(2):  # what is known of a call is known to the next one
-            wanted = memory.copy()
+            reference = memory.copy()
             expected = function(*[array.copy() for array in inputs])
             expected = expected if isinstance(expected, tuple) else (expected,)
             for view, result in zip(call.outputs, expected, strict=False):
-                view.of(wanted, call.dtype)[...] = result
+                view.of(reference, call.dtype)[...] = result
             before = memory.copy()
             try:
                 if call.is_bound:
@@ -149,7 +149,7 @@ def test_random_calls(two_link: gridgen.Robot, count: int) -> None:
             found = found if isinstance(found, tuple) else (found,)
             for one, other in zip(found, expected, strict=True):
                 np.testing.assert_array_equal(one, other)
-            np.testing.assert_array_equal(memory, wanted)
+            np.testing.assert_array_equal(memory, reference)
 
     check()
 

@@ -150,8 +150,8 @@ def test_results_of_several_arrays_may_overwrite_arguments(
     expected = two_link.inverse_dynamics_gradient(q.copy(), qd.copy(), qdd)
     out = (room, np.empty((COUNT, 2, 2)))
     assert two_link.inverse_dynamics_gradient(q, qd, qdd, out=out) is out
-    for result, wanted in zip(out, expected, strict=True):
-        np.testing.assert_array_equal(result, wanted)
+    for result, reference in zip(out, expected, strict=True):
+        np.testing.assert_array_equal(result, reference)
 
 
 @pytest.mark.parametrize("count", [1, 63, 64, 65, 127, 128, 129, COUNT])

@@ -49,8 +49,8 @@ def test_finer_steps_are_a_chain(two_link: gridgen.Robot, rolled: tuple[np.ndarr
         *(x[:3] for x in fine), tau[1, 2:3].repeat(3, 0), STEP / 3.0
     )
     np.testing.assert_allclose(A[1, 2], by_state[2] @ by_state[1] @ by_state[0], rtol=1e-12)
-    wanted = by_state[2] @ (by_state[1] @ by_efforts[0] + by_efforts[1]) + by_efforts[2]
-    np.testing.assert_allclose(B[1, 2], wanted, rtol=1e-12)
+    expected = by_state[2] @ (by_state[1] @ by_efforts[0] + by_efforts[1]) + by_efforts[2]
+    np.testing.assert_allclose(B[1, 2], expected, rtol=1e-12)
     for substeps in (1, 3):
         out = np.empty_like(A), np.empty_like(B)
         assert two_link.rollout_gradient(q, qd, tau, STEP, substeps=substeps, out=out) is out

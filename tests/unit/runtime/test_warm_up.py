@@ -76,7 +76,7 @@ def test_methods_integrators_and_links_are_those_of_a_call(
     assert len(set(named)) == 6
 
 
-def test_all_functions_that_are_generated_unasked(urdf: Path, named: list[str]) -> None:
+def test_all_functions_that_are_generated_by_default(urdf: Path, named: list[str]) -> None:
     gridgen.load(urdf).compile(dtype="float32")
     assert {"inverse_dynamics", "forward_dynamics_aba", "center_of_mass"} < set(named)
     assert {"step_semi_implicit", "rollout_semi_implicit"} < set(named)

@@ -15,8 +15,7 @@ from gridgen.model.tree import KinematicTree
 from gridgen.schedules.thread import plan
 from gridgen.symbolic.order import ordered
 from gridgen.symbolic.printer import block_lines
-from gridgen.symbolic.program import Program, Statement, Store
-from gridgen.symbolic.steps import ScheduledStatement, step_of
+from gridgen.symbolic.program import Program, ScheduledStatement, Statement, Store
 from gridgen.symbolic.trace import TraceScalars
 from helpers.program_interpreter import run
 from helpers.programs import VALUES, plan_thread, program_of, random_program
@@ -38,7 +37,7 @@ def as_made(tree: KinematicTree, function: str, monkeypatch: pytest.MonkeyPatch)
 
 def steps(program: Program) -> list[ScheduledStatement]:
     return [
-        step_of(statement, block, program.variables)
+        ScheduledStatement.of(statement, block, program.variables)
         for block in program.blocks
         for statement in block.statements
     ]

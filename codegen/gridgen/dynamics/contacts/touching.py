@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from gridgen.dynamics.constraints import Constraints
+from gridgen.dynamics.contacts.hulls import lowest_face
 from gridgen.dynamics.contacts.rows import TINY
 from gridgen.dynamics.contacts.terrain import above
 from gridgen.dynamics.frames import Pose
@@ -123,11 +124,14 @@ def _on_ground(frame: Constraints, contact: Contact, radius: Scalar) -> Iterator
     pose = frame.shape(axes, solid)
     shape, _ = contact.kinds
     surface = _surface(frame, contact, axes)
-    _, normal, _ = surface(pose.p)
+    height, normal, _ = surface(pose.p)
     rod = _edges(solid, pose, scalars) if shape is ShapeKind.CAPSULE else []
     if shape in _LOWEST:
         corners = _LOWEST[shape](solid, pose, normal, radius, scalars)
         radius = scalars.constant(0.0)
+    elif shape is ShapeKind.HULL:
+        below = height - radius - scalars.constant(contact.margin)
+        corners = _of_face(frame, solid, pose, normal, below)
     else:
         corners = _corners(solid, pose, normal, scalars)
     for corner in corners:
@@ -216,6 +220,16 @@ def _corners(solid: Solid, pose: Pose, normal: Vector, scalars: Scalars) -> list
         x, y, z = (scalars.select(up, x, -x) for x in corner)
         corners.append((x, y, z))
     return corners
+
+
+def _of_face(
+    frame: Constraints, solid: Solid, pose: Pose, normal: Vector, height: Scalar
+) -> list[Vector]:
+    """Return the corners of a convex hull that touch a plane, from its origin."""
+    assert solid.hull is not None
+    hulls, own = frame.tree.contact_model.hulls, apply(transpose(pose.R), normal)
+    corners = lowest_face(hulls, solid.hull.serial, own, height, frame.scalars)
+    return [apply(pose.R, corner) for corner in corners]
 
 
 def _on_rims(

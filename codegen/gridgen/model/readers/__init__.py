@@ -1,7 +1,7 @@
 """File, text, or loaded object -> RobotDescription.
 
-Readers: ``urdf`` (with ``document``, ``values`` and ``vocabulary``), ``xacro``, ``objects``,
-``pinocchio``, ``mujoco`` (with ``mujoco_fields``), and ``catalog`` for names. Third-party
+Readers: ``urdf`` (with ``document``, ``values`` and ``vocabulary``), ``objects``, ``pinocchio``,
+``mujoco`` (with ``mujoco_fields``), and ``packages`` for names and xacro files. Third-party
 libraries are imported lazily. xacro and MuJoCo's compiler run in a child process (``limited``),
 since a malformed file can crash or hang them.
 """
@@ -15,7 +15,7 @@ from typing import Any
 
 from gridgen.errors import OptionError, UrdfError
 from gridgen.model.description import RobotDescription
-from gridgen.model.readers import catalog, mujoco, objects, pinocchio, urdf, xacro
+from gridgen.model.readers import mujoco, objects, packages, pinocchio, urdf
 from gridgen.model.readers.document import is_text, open_document
 from gridgen.naming import show_value
 
@@ -46,11 +46,13 @@ def read_robot(
         ModelError:  the robot has unsupported features, or more than ``most_bodies``.
         OptionError: ``mappings`` are given for a robot that is not a xacro file.
     """
-    if isinstance(robot, str) and catalog.is_name(robot):
-        robot, defaults = catalog.find(robot)
+    if isinstance(robot, str) and packages.is_robot_name(robot):
+        robot, defaults = packages.file_of(robot)
         mappings = defaults if mappings is None else {**(defaults or {}), **mappings}
-    if isinstance(robot, (str, os.PathLike)) and xacro.is_path(robot):
-        return urdf.read_urdf(xacro.expand(Path(os.fsdecode(robot)), mappings or {}), most_bodies)
+    if isinstance(robot, (str, os.PathLike)) and packages.is_xacro(robot):
+        return urdf.read_urdf(
+            packages.expand_xacro(Path(os.fsdecode(robot)), mappings or {}), most_bodies
+        )
     if mappings:
         raise OptionError(
             f"mappings is {show_value(dict(mappings))}, but the robot is not a xacro file; leave "

@@ -120,7 +120,7 @@ def _read(source: Source) -> tuple[bytes, str, str | None]:
         # The text is Unicode already: the declared encoding no longer applies.
         return source.encode("utf-8", "surrogatepass"), TEXT_SOURCE, "utf-8"
     path = os.fsdecode(source)
-    name = path if path.isprintable() and path.strip() and len(path) < 4096 else show(path)
+    name = path if path.strip() and len(path) < 4096 else show(path)
     try:
         with _announced_if_slow(path), Path(path).open("rb") as stream:
             return stream.read(MAX_BYTES + 1), name, None

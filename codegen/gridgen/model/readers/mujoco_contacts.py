@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from gridgen.functions.worlds import terrain
 from gridgen.model.contacts import pair_of, solid_of
 from gridgen.model.description import Mesh, Shape, collision_shape, listing
+from gridgen.model.hulls import Hull
 from gridgen.model.pose import Pose, apply, from_quaternion, vector3
 from gridgen.model.soft import (
     DEFAULT_SOFTNESS,
@@ -67,10 +68,11 @@ def read_contacts(
     """
     option = model.opt
     contacts = []
+    hull_of = cache(partial(_hull, model))
     if not is_disabled(model, mujoco, "CONTACT", "CONSTRAINT"):
         for a, b, pair in _pairs(model, mujoco):
             if _gap(model, a, b, pair) is None:
-                contacts.append(_contact(model, mujoco, links, a, b, pair))
+                contacts.append(_contact(model, mujoco, links, hull_of, a, b, pair))
     return ContactModel(
         tuple(contacts),
         {name: _joint(model, index) for index, name in joints.items()},
@@ -156,14 +158,16 @@ def _gap(model: Any, a: int, b: int, pair: int) -> str | None:
     """Return what gridgen does not cover in a contact of two geoms; ``None`` for nothing."""
     if (model.geom_gap[[a, b]] if pair < 0 else model.pair_gap[[pair]]).min() < 0.0:
         return "contacts with a negative gap"
-    first, second = (solid_of("", shape_of(model, geom)) for geom in (a, b))
+    first, second = (_solid(model, "", _stand_in, geom) for geom in (a, b))
     if (kind := model.geom_type[a]) in (PLANE, FIELD):
         name = "planes" if kind == PLANE else "height fields"
         if model.body_weldid[model.geom_bodyid[a]]:
             return f"contacts with {name} that move"
         if kind == FIELD and model.geom_dataid[a] != _first_field(model):
             return "contacts with a second height field"
-        return None if second is not None else f"contacts of meshes with {name}"
+        if second is not None:
+            return None
+        return f"contacts of shapes without a volume or convex hull with {name}"
     if pair_of(first, second):
         return None
     return "contacts of other shapes than spheres, capsules, and spheres with boxes"
@@ -196,11 +200,35 @@ def _pose(quaternion: Any, position: Any) -> Pose:
     return Pose(from_quaternion(x, y, z, w), vector3((position + 0.0).tolist()))
 
 
-def _solid(model: Any, links: Mapping[int, str], geom: int) -> Solid:
-    """Return a geom as a shape of a link."""
-    solid = solid_of(links[int(model.geom_bodyid[geom])], shape_of(model, geom))
-    assert solid is not None
-    return solid
+def _solid(model: Any, link: str, hull_of: Callable[[int], Hull], geom: int) -> Solid | None:
+    """Return a geom as a shape of a link; ``None`` if that is not covered."""
+    mesh = int(model.geom_dataid[geom])
+    if model.geom_type[geom] != MESH:
+        return solid_of(link, shape_of(model, geom))
+    # Releases of MuJoCo without faces of hulls have other points too.
+    if not hasattr(model, "mesh_polynum") or not model.mesh_polynum[mesh]:
+        return None
+    return Solid(link, _pose(model.geom_quat[geom], model.geom_pos[geom]), hull=hull_of(mesh))
+
+
+def _stand_in(mesh: int) -> Hull:
+    """Return a hull without faces."""
+    return Hull((), (), ())
+
+
+def _hull(model: Any, mesh: int) -> Hull:
+    """Return the convex hull of a mesh, as MuJoCo has computed it."""
+    first, vertex = int(model.mesh_polyadr[mesh]), int(model.mesh_vertadr[mesh])
+    own = slice(first, first + int(model.mesh_polynum[mesh]))
+    begins, sizes = model.mesh_polyvertadr[own], model.mesh_polyvertnum[own]
+    faces = [model.mesh_polyvert[a : a + n] for a, n in zip(begins, sizes, strict=True)]
+    corners, places = np.unique(np.concatenate(faces), return_inverse=True)
+    ends = np.cumsum(sizes)[:-1]
+    return Hull(
+        tuple(map(tuple, model.mesh_vert[vertex + corners].astype(float).tolist())),
+        tuple(tuple(face.tolist()) for face in np.split(places, ends)),
+        tuple(map(tuple, model.mesh_polynormal[own].astype(float).tolist())),
+    )
 
 
 def _first_field(model: Any) -> int:
@@ -250,15 +278,23 @@ def contact_between(model: Any, mujoco: Any, geoms: tuple[int, int]) -> str | No
 
 
 def _contact(
-    model: Any, mujoco: Any, links: Mapping[int, str], first: int, second: int, pair: int
+    model: Any,
+    mujoco: Any,
+    links: Mapping[int, str],
+    hull_of: Callable[[int], Hull],
+    first: int,
+    second: int,
+    pair: int,
 ) -> Contact:
     """Return the contact of two geoms, a fixed plane or height field first."""
     is_ground = model.geom_type[first] in (PLANE, FIELD)
-    contact = Contact(
-        _contact_name(model, first, second),
-        _solid(model, links, second),
-        _ground(model, first) if is_ground else _solid(model, links, first),
-    )
+    other, shape = [
+        _ground(model, geom)
+        if is_ground and geom == first
+        else _solid(model, links[int(model.geom_bodyid[geom])], hull_of, geom)
+        for geom in (first, second)
+    ]
+    contact = Contact(_contact_name(model, first, second), shape, other)  # type: ignore[arg-type]
     if pair >= 0:
         return replace(
             contact,

@@ -7,7 +7,10 @@ import math
 import os
 from array import array
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple, get_args
+
+from numpy.typing import NDArray
 
 from gridgen.backends import (
     TARGETS,
@@ -19,11 +22,11 @@ from gridgen.backends import (
     target_for,
 )
 from gridgen.backends.cpu.direct import DirectKernel, as_arguments
-from gridgen.backends.interface import Arguments
-from gridgen.errors import DeviceError, warn
+from gridgen.backends.interface import Arguments, FormKernel
+from gridgen.errors import DeviceError, OptionError, warn
 from gridgen.functions.types import Array, BackendChoice
 from gridgen.kernel import WARP, Kernel, Shape, TeamLaunch
-from gridgen.naming import check_choice
+from gridgen.naming import check_choice, show_value
 from gridgen.progress import announced
 from gridgen.runtime.arrays.layout import DTYPES, address
 from gridgen.runtime.arrays.libraries import adopt, empty, memory_of, on_gpu
@@ -169,14 +172,8 @@ class Compiled(NamedTuple):
             numbers: addresses and strides of the arrays.
         """
         scratch = self.scratch(states, like, further)
-        for arguments, count in self.chunks(numbers, states, like.dtype.itemsize, scratch):
+        for arguments, count in chunks(numbers, states, like.dtype.itemsize, scratch):
             self.kernel(arguments, count)
-
-    def chunks(
-        self, numbers: list[int], states: int, itemsize: int, scratch: Scratch | None
-    ) -> Iterator[tuple[Arguments, int]]:
-        """Yield arguments and size of each launch."""
-        return chunks(numbers, states, itemsize, scratch)
 
     @property
     def direct(self) -> DirectKernel | None:
@@ -299,3 +296,46 @@ def check_memory(q: Array, target: Target) -> None:
             f'backend "{target.name}" needs arrays on the CPU: cupy.asnumpy(q), ...; q is on GPU '
             f"{q.device.id}"
         )
+
+
+def check_batch(batch: object) -> None:
+    """Raise unless a value is a number of states."""
+    if isinstance(batch, bool) or not isinstance(batch, int) or batch < 1:
+        raise OptionError(f"batch is {show_value(batch)}; give a number of states, 1 or more")
+
+
+def warm_up(
+    kernels: CompiledKernels,
+    launches: Sequence[tuple[Kernel, NDArray[Any]]],
+    batch: int,
+    backend: str | None,
+    progress: Callable[[str], None] | None,
+) -> None:
+    """Compile kernels, in both forms where there are two.
+
+    Args:
+        kernels:  caches the kernels.
+        launches: each kernel with an array like the first one of its calls.
+        batch:    number of states of the calls, 0 if unknown.
+        backend:  overrides the robot's backend.
+        progress: called with a text for each kernel; by default the standard error shows them if
+                  they take long.
+    """
+    # A process that finds all kernels in the cache starts no thread.
+    from gridgen.backends.process import side_by_side
+
+    tasks = {
+        f"{kernel.name} ({like.dtype})": partial(_make, kernels, kernel, like, batch, backend)
+        for kernel, like in launches
+    }
+    with announced("compiling", progress=progress, names_steps=True) as shown:
+        for _ in side_by_side(tasks, shown):
+            pass
+
+
+def _make(
+    kernels: CompiledKernels, kernel: Kernel, like: NDArray[Any], batch: int, backend: str | None
+) -> None:
+    made = kernels.find(kernel, like, backend, batch).kernel
+    if isinstance(made, FormKernel):
+        made.make(batch)

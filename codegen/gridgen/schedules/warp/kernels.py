@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from gridgen.dynamics import base_articulated, base_factors, base_frame, base_steps
+from gridgen.dynamics import base_factors, base_frame, base_steps
 from gridgen.functions import FUNCTIONS
 from gridgen.kernel import KernelKey
 from gridgen.schedules.team.schedule import TeamKernel, by_name
@@ -46,7 +46,7 @@ WARP_ROWS = (
     _of(base_frame.mass_matrix, f"composite rigid bodies in the frame of the base, {_PAGE}"),
     _of(base_frame.inverse_dynamics_gradient, "Singh, Russell and Wensing 2022"),
     _of(
-        base_articulated.forward_dynamics,
+        base_frame.forward_dynamics,
         f"articulated bodies in the frame of the base, {_PAGE}",
         "aba",
     ),
