@@ -94,15 +94,16 @@ inline bool read_array(const NumpyArray& array, const Axes& axes, bool shared, b
 template <class S>
 bool has_unit_quaternions(const Array& q, const int* first, int64 begin, int64 end) {
     constexpr S limit = sizeof(S) == 4 ? S(1e-6) : S(1e-12);
-    if (*first < 0) return true;
-    const S* state = static_cast<const S*>(q.data) + begin * q.batch + *first * q.component;
     int off = 0;
-    for (int64 i = begin; i < end; ++i, state += q.batch) {
-        const S x = state[0], y = state[q.component], z = state[2 * q.component];
-        const S w = state[3 * q.component], beyond = x * x + y * y + z * z + w * w - S(1);
-        off |= (beyond > limit) | (beyond < -limit);
+    for (; *first >= 0 && !off; ++first) {
+        const S* state = static_cast<const S*>(q.data) + begin * q.batch + *first * q.component;
+        for (int64 i = begin; i < end; ++i, state += q.batch) {
+            const S x = state[0], y = state[q.component], z = state[2 * q.component];
+            const S w = state[3 * q.component], beyond = x * x + y * y + z * z + w * w - S(1);
+            off |= (beyond > limit) | (beyond < -limit);
+        }
     }
-    return !off && has_unit_quaternions<S>(q, first + 1, begin, end);
+    return !off;
 }
 
 // Computes up to `most` states at once; for more, returns the kernel's arguments as bytes, and Python

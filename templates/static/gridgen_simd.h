@@ -375,10 +375,12 @@ private:
     void* begin_;
 };
 
-// Scratch memory of one state: on the stack up to this size, so that nothing is allocated.
+// Scratch memory of one state: on the stack up to this size, so that nothing is allocated. A batch puts
+// its packs there, and the rows that it assembles, as long as both leave memory for the computation.
 #ifndef GRIDGEN_STACK_BYTES
 #define GRIDGEN_STACK_BYTES (128 << 10)
 #endif
+constexpr int64 packs_on_stack = GRIDGEN_STACK_BYTES / 8 * 3, rows_on_stack = GRIDGEN_STACK_BYTES / 4;
 template <class X> class OnStack {
 public:
     explicit operator bool() const { return true; }
@@ -387,16 +389,18 @@ public:
 private:
     X x_;
 };
-template <class X, bool fits = (sizeof(X) <= GRIDGEN_STACK_BYTES)> struct ScratchOf {
+template <class X, bool fits> struct ScratchOf {
     using Type = OnStack<X>;
 };
 template <class X> struct ScratchOf<X, false> {
     using Type = Borrowed<X>;
 };
+template <class X, int64 limit> using Buffer = typename ScratchOf<X, (sizeof(X) <= limit)>::Type;
 template <class S, int count> struct ScratchNumbers {
     S numbers[count];
 };
-template <class S, int count> using Scratch = typename ScratchOf<ScratchNumbers<S, count>>::Type;
+template <class S, int count>
+using Scratch = Buffer<ScratchNumbers<S, count>, int64(GRIDGEN_STACK_BYTES)>;
 
 // In a long chain the effect of one joint on another decays. Below 1e-38, x86 processors take a hundred
 // cycles for every float32 operation on such a number. During the lifetime of this object denormals are
@@ -591,20 +595,13 @@ template <class S, int N, class Packs = OwnPacks<N>> struct Result {
                 __builtin_memcpy(first, &x[Packs::of(j)], sizeof x[0]);
         } else if (is_tiled<S, N> && array.component == 1 && count == W) {
             // W rows without gaps are whole lines except at the ends.
-            constexpr bool fits_stack = N * pack_bytes <= 512 << 10;
-            if constexpr (fits_stack) {
-                if (array.batch * int64(sizeof(S)) % page == 0 && !streamed) {
-                    store_apart(first, array.batch);
-                    return;
-                }
+            constexpr bool is_assembled = N * pack_bytes <= 512 << 10;
+            if constexpr (is_assembled) {
+                const bool are_pages = array.batch * int64(sizeof(S)) % page == 0;
+                if (are_pages && !streamed && store_apart(first, array.batch)) return;
             }
-            if constexpr (has_streams && fits_stack) {
-                if (streamed && array.batch == N) {
-                    alignas(pack_bytes) S rows[W * N];
-                    store_tiles(rows, N);
-                    stream(reinterpret_cast<char*>(first), reinterpret_cast<char*>(rows), sizeof rows);
-                    return;
-                }
+            if constexpr (has_streams && is_assembled) {
+                if (streamed && array.batch == N && store_streamed(first)) return;
             }
             store_tiles(first, array.batch);
         } else {
@@ -614,16 +611,31 @@ template <class S, int N, class Packs = OwnPacks<N>> struct Result {
     }
 
 private:
+    // Rows of W states, assembled before they are written. False without memory for them.
+    template <int row> struct Rows {
+        alignas(pack_bytes) S x[pack_size<S> * row];
+    };
+    template <int row> using Assembled = Buffer<Rows<row>, rows_on_stack>;
+
     // Rows that are pages apart map to the same few cache lines and evict each other before they are
-    // complete. They are assembled in a buffer.
+    // complete.
     static constexpr int64 page = 4096;
-    GRIDGEN_LARGE void store_apart(S* first, int64 stride) const {
+    GRIDGEN_LARGE bool store_apart(S* first, int64 stride) const {
         constexpr int row = N + pack_size<S>;
-        alignas(pack_bytes) S rows[pack_size<S> * row];
-        store_tiles(rows, row);
+        Assembled<row> rows;
+        if (!rows) return false;
+        store_tiles(rows->x, row);
         __asm__ __volatile__("" ::: "memory");  // as in write_chunks: hides the contents
         for (int i = 0; i < pack_size<S>; ++i)
-            __builtin_memcpy(first + i * stride, rows + i * row, N * sizeof(S));
+            __builtin_memcpy(first + i * stride, rows->x + i * row, N * sizeof(S));
+        return true;
+    }
+    GRIDGEN_LARGE bool store_streamed(S* first) const {
+        Assembled<N> rows;
+        if (!rows) return false;
+        store_tiles(rows->x, N);
+        stream(reinterpret_cast<char*>(first), reinterpret_cast<char*>(rows->x), sizeof(Rows<N>));
+        return true;
     }
     GRIDGEN_DEVICE void store_tiles(S* first, int64 stride) const {
         constexpr int size = chunk_size<S>;
@@ -692,18 +704,6 @@ template <class S, class F, int k, int packs = 1>
 using PackedArray =
     typename PackedArrayOf<is_input<F, k>, (size_of<F, k> < 0)>::template Type<S, F, k, packs>;
 
-// All arrays of a function, and its scratch memory.
-template <int k, class Packed> struct Member {
-    Packed packed;
-};
-template <class S, class F, class K> struct PackedArrays;
-template <class S, class F, int... k>
-struct PackedArrays<S, F, Indices<k...>> : Member<k, PackedArray<S, F, k>>... {
-    Pack<S> scratch[F::scratch];
-
-    PackedArrays() = delete;
-};
-
 // States of a batch.
 struct States {
     const Array* arrays;
@@ -752,24 +752,57 @@ GRIDGEN_DEVICE void compute_part(Indices<k...>, const States& states, int64 firs
     }
 }
 template <class S, class F, int... part, class K, class... Packed>
-GRIDGEN_DEVICE void compute_parts(Indices<part...>, K all, const States& states, Packed&&... packed) {
-    PartMemory<S, F> memory[F::packs];
+GRIDGEN_DEVICE void compute_parts(Indices<part...>, K all, const States& states,
+                                  PartMemory<S, F> (&memory)[F::packs], Packed&&... packed) {
     for (int64 first = states.begin; first < states.end; first += F::packs * pack_size<S>)
         (compute_part<part, S, F>(all, states, first, memory, packed...), ...);
+}
+
+// All arrays of a function, for the packs that it computes at once, and its scratch memory.
+template <int k, class Packed> struct Member {
+    Packed packed;
+};
+template <class S, class F, bool has_parts = (F::packs > 0)> struct BatchMemory {
+    static constexpr int packs = 1;
+    Pack<S> scratch[F::scratch > 0 ? F::scratch : 1];
+};
+template <class S, class F> struct BatchMemory<S, F, true> {
+    static constexpr int packs = F::packs;
+    PartMemory<S, F> parts[packs];
+};
+template <class S, class F, class K> struct PackedArrays;
+template <class S, class F, int... k>
+struct PackedArrays<S, F, Indices<k...>>
+    : BatchMemory<S, F>, Member<k, PackedArray<S, F, k, BatchMemory<S, F>::packs>>... {
+    PackedArrays() = delete;
+};
+
+// Computes states in memory of the heap. Returns false without it.
+template <class S, class F, int... k>
+bool run_borrowed(Indices<k...> all, const States& states) {
+    const Borrowed<PackedArrays<S, F, Indices<k...>>> memory;
+    if (!memory) return false;
+    auto& own = *memory.operator->();
+    if constexpr (F::packs > 0) {
+        compute_parts<S, F>(UpTo<F::parts>(), all, states, own.parts,
+                            own.Member<k, PackedArray<S, F, k, F::packs>>::packed...);
+    } else {
+        compute_packs<S, F>(all, states, own.scratch, own.Member<k, PackedArray<S, F, k>>::packed...);
+    }
+    return true;
 }
 
 template <class S, class F, int... k>
 GRIDGEN_DEVICE bool run_packs(Indices<k...> all, const States& states) {
     if constexpr (F::scratch > 0) {
-        using Arrays = PackedArrays<S, F, Indices<k...>>;
-        const Borrowed<Arrays> memory;
-        if (!memory) return false;
         const NoSubnormals<S> no_subnormals;
-        Arrays& own = *memory.operator->();
-        compute_packs<S, F>(
-            all, states, own.scratch, own.Member<k, PackedArray<S, F, k>>::packed...);
+        return run_borrowed<S, F>(all, states);
+    } else if constexpr (sizeof(PackedArrays<S, F, Indices<k...>>) > packs_on_stack) {
+        return run_borrowed<S, F>(all, states);
     } else if constexpr (F::packs > 0) {
-        compute_parts<S, F>(UpTo<F::parts>(), all, states, PackedArray<S, F, k, F::packs>()...);
+        PartMemory<S, F> memory[F::packs];
+        compute_parts<S, F>(UpTo<F::parts>(), all, states, memory,
+                            PackedArray<S, F, k, F::packs>()...);
     } else {
         compute_packs<S, F>(all, states, nullptr, PackedArray<S, F, k>()...);
     }
@@ -818,13 +851,14 @@ __attribute__((noinline)) bool compute_rows(Indices<k...>, const Array* rows) {
     return true;
 }
 
-// Computes a state in copies of its arrays.
+// Computes a state in copies of its arrays. Returns false without memory.
 template <class S, class F, int... k>
 GRIDGEN_COLD bool compute_copies(Indices<k...> all, const Array* rows) {
     constexpr int sizes[] = {size_of<F, k>...};
-    S copies[((size_of<F, k> > 0 ? size_of<F, k> : 0) + ... + 1)];
+    Scratch<S, ((size_of<F, k> > 0 ? size_of<F, k> : 0) + ... + 1)> copies;
+    if (!copies) return false;
     Array own[] = {rows[k]...};
-    S* next = copies;
+    S* next = copies->numbers;
     for (int i = 0; i < int(sizeof...(k)); next += sizes[i] > 0 ? sizes[i] : 0, ++i) {
         if (sizes[i] < 0) continue;
         own[i] = {next, 0, 1};

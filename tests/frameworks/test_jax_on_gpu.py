@@ -113,7 +113,8 @@ def driver(
 ) -> Iterator[Driver]:
     """JAX's CPU as a GPU with this driver, for which kernels park values or not."""
     pretended = Driver()
-    own = ctypes.CDLL(shutil.copy(operations.compiled_handler(cuda._UNIT), tmp_path / "cuda.so"))
+    there = operations.handler("gridgen_copied", cuda._HANDLER[1], "cpu")._name
+    own = ctypes.CDLL(shutil.copy(there, tmp_path / "cuda.so"))
     between = stand_in(tmp_path)
     ctypes.c_void_p.in_dll(between, "handler").value = ctypes.cast(
         own.gridgen_call, ctypes.c_void_p
@@ -123,7 +124,7 @@ def driver(
     jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(between.on_stream), platform="cpu")
     monkeypatch.setattr(cuda, "_architecture", lambda: request.param)
     monkeypatch.setattr(cuda, "_driver", lambda: pretended.addresses)
-    monkeypatch.setattr(cuda, "_handler", lambda: own)
+    monkeypatch.setattr(cuda, "handler", lambda *_: own)
     monkeypatch.setattr(cuda, "_COMPILED", {})
     lowered = primitive._lowering(cuda.TARGET._replace(name=name))
     jax.clear_caches()

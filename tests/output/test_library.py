@@ -311,7 +311,13 @@ def test_every_c_function_computes_what_python_does(
     assert compared > 60
     if platform.libc_ver()[0] == "glibc":
         own = [k for k in kernels.values() if k.team is None and not k.calls and not k.is_over_time]
-        assert {*watch(path, module, own, 1, tmp_path).values()} == {(0, 0)}
+        stacks = dict(re.findall(r"(\w+_stack) = (\d+)", files[f"{name}_stack.h"].decode()))
+        for function, found in watch(path, module, own, 1, tmp_path).items():
+            status, did, stack = found
+            assert (status, did) == (0, 0)
+            assert stack <= int(stacks[f"{function}_stack"]), function
+        for function, found in watch(path, module, own, STATES, tmp_path).items():
+            assert found[2] <= int(stacks[f"{function}_batch_stack"]), function
 
 
 #: Calls functions of a library for one state, and for many, with the C library's functions watched.
@@ -319,22 +325,23 @@ WATCH = """
 import ctypes, json, sys
 import numpy as np
 
-watched, did = ctypes.CDLL(sys.argv[2]).watched, ctypes.c_int()
+watch, did = ctypes.CDLL(sys.argv[2]), ctypes.c_int()
+watch.stack_of.restype = ctypes.c_long
 library, calls = ctypes.CDLL(sys.argv[1]), json.loads(sys.stdin.read())
 for name, (dtype, states, arrays) in calls.items():
     arrays = [np.array(array, dtype) for array in arrays]
     table = [n for x in arrays for n in (x.ctypes.data, x.size // states, 1)]
     table = (ctypes.c_longlong * len(table))(*table)
     function = library[f"{name}_strided"]
-    status = watched(function, table, ctypes.c_longlong(states), ctypes.byref(did))
-    print(name, status, did.value)
+    status = watch.watched(function, table, ctypes.c_longlong(states), ctypes.byref(did))
+    print(name, status, did.value, watch.stack_of(function, table, ctypes.c_longlong(states)))
 """
 
 
 def watch(
     path: Path, module: gridgen.GeneratedModule, kernels: list[Kernel], count: int, folder: Path
-) -> dict[str, tuple[int, int]]:
-    """Return the status of each function for some states, and how often it allocates or locks."""
+) -> dict[str, tuple[int, int, int]]:
+    """Return each function's status for some states, how often it allocates or locks, its stack."""
     states = random_states(module.tree, count, np.random.default_rng(3))
     calls = {}
     for kernel in kernels:
@@ -351,7 +358,7 @@ def watch(
     lines = run(*words, input=json.dumps(calls).encode(), env=environment).decode().splitlines()
     rows = [line.split() for line in lines]
     assert len(rows) == len(calls)
-    return {name: (int(status), int(did)) for name, status, did in rows}
+    return {name: tuple(map(int, numbers)) for name, *numbers in rows}
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="watches functions of glibc")
@@ -367,8 +374,16 @@ def test_one_state_allocates_and_locks_nothing(tmp_path: Path) -> None:
     path = tmp_path / "library.so"
     path.write_bytes(files["libtwo_link-native.so"])
     assert sources.scratch[kernel.name]
-    assert {*watch(path, module, [kernel], 1, tmp_path).values()} == {(0, 0)}
-    assert {*watch(path, module, [kernel], 3, tmp_path).values()} == {(0, 2)}
+    if not host_compiler().gcc:
+        pytest.skip("the compiler reports no stack")
+    stacks = dict(re.findall(r"(\w+stack) = (\d+)", files["two_link_stack.h"].decode()))
+    for states, actions, name in ((1, 0, "stack"), (3, 2, "batch_stack")):
+        for function, found in watch(path, module, [kernel], states, tmp_path).items():
+            status, did, stack = found
+            assert (status, did) == (0, actions)
+            limit = int(stacks[f"{function}_{name}"])
+            assert stack <= limit, f"{function}: {stack} bytes for {states}"
+            assert states > 1 or stack > limit / 2  # no angle is far away
 
 
 @pytest.mark.parametrize("machine", ["thumb-freestanding-eabihf", "wasm32-freestanding"])

@@ -16,7 +16,8 @@ from gridgen.backends.built import MANIFEST, RECORDS, BuiltFile, image_name, man
 from gridgen.backends.cache import BuildCache
 from gridgen.backends.cpu.compiler import compiler_for, link, object_file
 from gridgen.backends.cpu.processor import MACHINES, NATIVE, Machine, processor, this_machine
-from gridgen.backends.cpu.units import FLAGS, library_unit
+from gridgen.backends.cpu.stack import Stack, stack_header, stack_of
+from gridgen.backends.cpu.units import FLAGS, library_unit, symbol
 from gridgen.backends.interface import Sources
 from gridgen.backends.process import side_by_side
 from gridgen.errors import OptionError
@@ -84,8 +85,10 @@ def compile_ahead(
     Raises:
         CompileError: a compiler is missing, or rejects the source.
     """
+    stacks: dict[str, list[Stack]] = {}
+    gcc: dict[str, str] = {}  # its version by library
     made = [
-        _library(sources, kernels, dtypes, machine, kind, progress)
+        _library(sources, kernels, dtypes, machine, kind, progress, stacks, gcc)
         for machine in dict.fromkeys(target.machine for target in targets)
         if machine is not None
         for kind in (*machine.processors, NATIVE)  # the least capable first
@@ -97,6 +100,8 @@ def compile_ahead(
         if target.machine is None
     ]
     files = {file.file: data for file, data in made}
+    if stacks:
+        files[f"{sources.robot}_stack.h"] = stack_header(sources.robot, gcc, stacks).encode()
     files[MANIFEST] = manifest_text(tuple(file for file, _ in made)).encode()
     return files
 
@@ -108,8 +113,13 @@ def _library(
     machine: Machine,
     variant: str,
     progress: Callable[[str], None],
+    stacks: dict[str, list[Stack]],
+    gcc: dict[str, str],
 ) -> tuple[BuiltFile, bytes]:
-    """Return the shared library for a processor architecture of a machine."""
+    """Return the shared library for a processor architecture of a machine.
+
+    GCC adds the stacks of its C functions to ``stacks``, and its version to ``gcc``.
+    """
     others = () if machine.is_this else (machine.name,)
     own = [kernel for kernel in kernels if kernel.team is None]
     cache = BuildCache()
@@ -135,6 +145,14 @@ def _library(
         )
     objects = list(side_by_side(tasks, progress))
     name = f"lib{'-'.join((sources.robot, *others, variant))}{machine.suffix}"
+    if version := compiler_for(machine, cache).gcc:
+        gcc[name] = version
+        called = [(kernel, dtype) for kernel in own for dtype in dtypes]
+        for (kernel, dtype), code in zip(called, objects, strict=False):
+            if not kernel.is_over_time:
+                function = symbol(sources.robot, kernel.name, dtype)
+                graph = code.with_suffix(".ci").read_text(encoding="utf-8")
+                stacks.setdefault(function, []).append(stack_of(graph, function))
     with tempfile.TemporaryDirectory(prefix="grid-gen-") as folder:
         link(objects, Path(folder) / name, machine, cache)
         data = (Path(folder) / name).read_bytes()

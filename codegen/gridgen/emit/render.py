@@ -40,6 +40,7 @@ from gridgen.schedules.thread.view import (
     with_shared_parts,
 )
 from gridgen.schedules.views import RobotView, robot_view
+from gridgen.symbolic.iterations import worst_case
 from gridgen.template_root import SHARED_FOLDER, static_text
 
 # Headers that are the same in every module.
@@ -267,7 +268,7 @@ def render_library(
         if is_search(kernel.key):
             work = programs[kernel.calls[0].name].cpu.instructions * _ITERATIONS
             found = search_view(tree, kernel)
-            functions[kernel.name] = library_view(kernel, ident, (kernel.name,), found, work)
+            functions[kernel.name] = library_view(kernel, ident, (kernel.name,), found, work, "")
         if kernel.key.function == "inverse_kinematics":  # also its iteration and its correction
             continue
         both = programs[kernel.name]
@@ -276,7 +277,8 @@ def render_library(
         plain = replace(kernel.key, method="").name
         called = (kernel.name,) if plain in taken else (kernel.name, plain)
         taken.update(called)
-        functions[kernel.name] = library_view(kernel, ident, called, on_cpu, both.cpu.instructions)
+        work, worst = both.cpu.instructions, worst_case(both.cpu)
+        functions[kernel.name] = library_view(kernel, ident, called, on_cpu, work, worst)
     view = {
         "robot": robot_view(tree, ident, version),
         "facts": facts_view(tree),

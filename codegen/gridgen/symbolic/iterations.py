@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from gridgen.symbolic.memory import Case, Choose, Header, Leave, Line, Repeat, Walk, When
+import sys
+
+from gridgen.symbolic.memory import (
+    Case,
+    Choose,
+    ChosenWalk,
+    Header,
+    Leave,
+    Line,
+    Repeat,
+    Walk,
+    When,
+)
 from gridgen.symbolic.program import Program
 
 #: Iterations of a loop that ends by convergence, for predictions of time.
@@ -10,18 +22,36 @@ TYPICAL = 5
 _STEPS = {"++": "{} += 1", "--": "{} -= 1"}
 
 
-def work_per_state(program: Program) -> tuple[int, int]:
-    """Return the operations and the instructions per state."""
+def work_per_state(program: Program, converging: int = TYPICAL) -> tuple[int, int]:
+    """Return the operations and the instructions per state.
+
+    Args:
+        program:    the program.
+        converging: iterations of a loop that ends by convergence, at most its own limit.
+    """
     if program.loops is None:
         return program.operations, program.instructions
-    iterations = _iterations(program)
+    iterations = _iterations(program, converging)
     return (
         sum(iterations[block] * operations for block, (operations, _) in program.work.items()),
         sum(iterations[block] * instructions for block, (_, instructions) in program.work.items()),
     )
 
 
-def _iterations(program: Program) -> dict[int, int]:
+def worst_case(program: Program) -> str:
+    """Return the instructions of any state in words."""
+    _, instructions = work_per_state(program, sys.maxsize)
+    marks = () if program.loops is None else program.loops.marks.values()
+    varies = any(isinstance(mark, Repeat | ChosenWalk) for found in marks for mark in found)
+    if program.has_queries:
+        return f"at most {instructions:,} instructions, and distances that iterate"
+    if varies:
+        return f"at most {instructions:,} instructions: it iterates until it converges"
+    kind = "a straight line" if program.loops is None else "loops of fixed length"
+    return f"{instructions:,} instructions for every state, in {kind}"
+
+
+def _iterations(program: Program, converging: int) -> dict[int, int]:
     """Return the number of runs of each block, by executing its loops and branches only."""
     assert program.loops is not None
     marks, lines = program.loops.marks, list[str]()
@@ -35,7 +65,7 @@ def _iterations(program: Program) -> dict[int, int]:
                 lines.append(indent + ends.pop())
                 continue
             assert not isinstance(mark, (Header, Line))  # of teams
-            lines += [indent + line for line in _heads(mark)]
+            lines += [indent + line for line in _heads(mark, converging)]
             ends.append(_step(mark) if isinstance(mark, Walk) else "pass")
         if block in program.work:
             lines.append(f"{'    ' * len(ends)}iterations[{block}] += 1")
@@ -45,10 +75,10 @@ def _iterations(program: Program) -> dict[int, int]:
     return iterations
 
 
-def _heads(mark: Walk | Repeat | When | Case) -> list[str]:
+def _heads(mark: Walk | Repeat | When | Case, converging: int) -> list[str]:
     """Return the header of a loop or a branch in Python; the text of the program is C++."""
     if isinstance(mark, Repeat):
-        return [f"for {mark.variable} in range({min(mark.most, TYPICAL)}):"]
+        return [f"for {mark.variable} in range({min(mark.most, converging)}):"]
     if isinstance(mark, Walk):
         return [f"{mark.variable} = {_whole(mark.first)}", f"while {_whole(mark.going)}:"]
     if isinstance(mark, When):

@@ -11,6 +11,7 @@ import hashlib
 import importlib.util
 import json
 import os
+import re
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -41,6 +42,9 @@ _WASM = "kernel.wasm"
 _WASM_FLAGS = ("-s", "-Wl,--no-entry", "-Wl,--export-dynamic", "-Wl,--export=__heap_base")
 _OBJECT = "kernel.o"
 _PROCESSOR = "processor.json"
+# Call graphs with the size of each frame, next to the object file. GCC 10 writes them elsewhere.
+_GRAPHS = "-fcallgraph-info=su"
+_GCC_WITH_GRAPHS = 11
 _INSTALL = "install g++ or clang++, or the compiler wheel: pip install ziglang"
 
 
@@ -51,7 +55,8 @@ class Compiler:
     command: tuple[str, ...]  #: command line.
     flags: tuple[str, ...]  #: flags that this compiler always requires.
     native: tuple[str, ...]  #: flags for this processor: none where GCC does not know it (RISC-V).
-    identity: str  #: digest of its predefined macros (version, processor's features), ``native``.
+    identity: str  #: digest of its predefined macros (version, processor's features), other fields.
+    gcc: str = ""  #: version of GCC, if it writes call graphs.
 
     @property
     def label(self) -> str:
@@ -158,20 +163,21 @@ def _identify(command: tuple[str, ...], program: str | None, cache: BuildCache) 
     if file is None or kind is None:
         identity = _probe(command)
     else:
-        key = cache_key(kind="host compiler", command=command, file=file, processor=kind)
+        key = cache_key(kind="compiler", command=command, file=file, processor=kind)
         identity = cache.text(key, functools.partial(_probe, command))
     if identity is None:
         return None
     is_zig = any(Path(word).name in ("zig", "ziglang") for word in command)
-    native = tuple(word for word in identity.split() if word.startswith("-"))
-    return Compiler(command, _ZIG_FLAGS if is_zig else (), native, identity)
+    _, gcc, *native = identity.split()
+    return Compiler(command, _ZIG_FLAGS if is_zig else (), tuple(native), identity, gcc.strip("-"))
 
 
 def _probe(command: tuple[str, ...]) -> str | None:
-    """Return the digest of a compiler's predefined macros and its flags for this processor.
+    """Return what identifies a compiler.
 
     Returns:
-        Both, separated by a space; ``None`` if the command is not a compiler.
+        Digest of its predefined macros, version of GCC or ``-``, flags for this processor, with
+        spaces between them; ``None`` if the command is not a compiler.
     """
     import tempfile
 
@@ -185,7 +191,10 @@ def _probe(command: tuple[str, ...]) -> str | None:
                 return None
             if macros.returncode == 0 and "__cplusplus" in macros.stdout:
                 text = "\n".join(sorted(macros.stdout.splitlines()))
-                return " ".join((hashlib.sha256(text.encode()).hexdigest(), *native))
+                gcc = re.search(r'__VERSION__ "(\d+)\.\S*', text)
+                has_graphs = gcc and int(gcc[1]) >= _GCC_WITH_GRAPHS and "__clang__" not in text
+                version = gcc[0].split('"')[1] if gcc and has_graphs else "-"
+                return " ".join((hashlib.sha256(text.encode()).hexdigest(), version, *native))
     return None
 
 
@@ -286,10 +295,13 @@ def object_file(
 ) -> Path:
     """Return the object file of a translation unit, like ``shared_library``.
 
-    ``variant`` is the processor architecture, as in ``-march``.
+    ``variant`` is the processor architecture, as in ``-march``. GCC writes a call graph next to it,
+    with the ending ``.ci``.
     """
     find = functools.partial(compiler_for, machine)
-    flags = ("-c", "-fPIC", *flags_of(variant, is_zig=bool(find(cache).flags)), *flags)
+    compiler = find(cache)
+    graphs = (_GRAPHS,) if compiler.gcc else ()
+    flags = ("-c", "-fPIC", *graphs, *flags_of(variant, is_zig=bool(compiler.flags)), *flags)
     return _compiled(sources, function, unit, flags, cache, _OBJECT, find)
 
 

@@ -156,6 +156,7 @@ class LibraryFunctionView:
     parameters: tuple[ParameterView, ...]
     traits: str  #: its traits in the robot's namespace, as a CPU computes it.
     instructions: int  #: of its program.
+    worst_case: str  #: instructions of any state, in words; empty for a search.
     is_search: bool = False  #: whether it searches; see ``gridgen::search``.
     scratch: int = 0  #: numbers of scratch memory for one state.
 
@@ -231,6 +232,7 @@ def library_view(
     called: tuple[str, ...],
     function: ThreadFunctionView | SearchView,
     instructions: int,
+    worst_case: str,
 ) -> LibraryFunctionView:
     """Describe one function of the library."""
     shapes = {**kernel.inputs, **kernel.outputs}
@@ -254,6 +256,7 @@ def library_view(
         parameters=order,
         traits=f"{function.scope}{function.name}_traits",
         instructions=instructions,
+        worst_case=worst_case,
         is_search=isinstance(function, SearchView),
         scratch=getattr(function, "scratch", 0),
     )

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import ctypes
-import functools
-import hashlib
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 
 from gridgen.backends import backend
@@ -23,16 +19,15 @@ from gridgen.frameworks.jax.operations import (
     Operation,
     Request,
     Target,
-    compiled_handler,
+    handler,
+    number_of,
 )
 from gridgen.functions.arrays import configurations
 from gridgen.functions.types import Dtype
 from gridgen.runtime.configurations import NORM_TOLERANCE
 from gridgen.runtime.parameters import ROUNDINGS_LEFT, TOLERANCE
 
-# The handler's name in XLA.
-_NAME = "gridgen_cpu"
-_UNIT = "gridgen_xla_cpu.cpp"
+_HANDLER = "gridgen_cpu", "gridgen_xla_cpu.cpp", "cpu"
 
 
 class _Kernel(ctypes.Structure):
@@ -89,7 +84,7 @@ def _known_number(operation: Operation, dtype: Dtype) -> int:
     library, prefix = cpu.library(module.sources(record), record.name, dtype)
     parameters = module.description.parameters
     is_checked = parameters.are_checked and "params" in record.inputs
-    number = _number(library, f"{prefix}{'_checked' if is_checked else ''}")
+    number = number_of(library.read_bytes(), f"{prefix}{'_checked' if is_checked else ''}")
     if number in _KEPT:
         return number
     shapes = [*record.inputs.values(), *record.outputs.values()]
@@ -131,14 +126,8 @@ def _known_number(operation: Operation, dtype: Dtype) -> int:
         kernel.rows, kernel.own_rows, kernel.links = len(own), own.ctypes.data, _address(links)
         stored += own, links
     _KEPT[number] = tuple(stored)
-    _handler().gridgen_add(ctypes.byref(kernel))
+    handler(*_HANDLER).gridgen_add(ctypes.byref(kernel))
     return number
-
-
-def _number(library: Path, prefix: str) -> int:
-    """Return a number for a function, equal for libraries of the same content."""
-    digest = hashlib.blake2s(library.read_bytes() + prefix.encode(), digest_size=7).digest()
-    return int.from_bytes(digest, "big")
 
 
 def _address(function: Any) -> int | None:
@@ -150,18 +139,10 @@ def _words(values: Any) -> ctypes.Array[ctypes.c_int64]:
     return (ctypes.c_int64 * len(words))(*words)
 
 
-@functools.cache
-def _handler() -> ctypes.CDLL:
-    """Return the library of the handler, registered with XLA."""
-    handler = ctypes.CDLL(str(compiled_handler(_UNIT)))
-    jax.ffi.register_ffi_target(_NAME, jax.ffi.pycapsule(handler.gridgen_call), platform="cpu")
-    return handler
-
-
 def _scratch(operation: Operation) -> int:
     """Return 0: loops use the stack for scratch numbers, one pack of states at a time."""
     return 0
 
 
 #: The handler for kernels on a CPU.
-TARGET = Target(_NAME, _attributes, _scratch, lambda scratch, states, itemsize: states)
+TARGET = Target(_HANDLER[0], _attributes, _scratch, lambda scratch, states, itemsize: states)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import hashlib
 from array import array
 from collections.abc import Sequence
 from dataclasses import replace
@@ -24,10 +23,10 @@ from gridgen.backends.cuda.compiler import CompiledKernel, compile_kernel, suppo
 from gridgen.backends.interface import Rows, launch_of, optin_shared_bytes
 from gridgen.cost.devices import device_of
 from gridgen.errors import DeviceError
-from gridgen.frameworks.jax.operations import Operation, Request, Target, compiled_handler
+from gridgen.frameworks.jax.operations import Operation, Request, Target, handler, number_of
 from gridgen.runtime.calls.compiled import launched_states
 
-_NAME, _UNIT = "gridgen_cuda", "gridgen_xla_cuda.cpp"
+_HANDLER = "gridgen_cuda", "gridgen_xla_cuda.cpp", "CUDA"
 _DRIVERS = ("libcuda.so.1", "nvcuda.dll")
 # gridgen::Driver of the handler: the functions of the driver, in order.
 _FUNCTIONS = (
@@ -104,10 +103,9 @@ def _are_rows(rows: Rows, strides: Sequence[int]) -> bool:
 
 def _number(compiled: CompiledKernel, shared: int) -> int:
     """Return the handler's number of a kernel."""
-    digest = hashlib.blake2s(compiled.image + compiled.entry.encode(), digest_size=7).digest()
-    number = int.from_bytes(digest, "big")
+    number = number_of(compiled.image, compiled.entry)
     if number not in _COMPILED:
-        handler, driver = _handler(), _driver()
+        driver = _driver()
         kernel = _Kernel(
             number=number,
             driver=ctypes.addressof(driver),
@@ -116,7 +114,7 @@ def _number(compiled: CompiledKernel, shared: int) -> int:
             shared=shared,
         )
         _COMPILED[number] = kernel, compiled, driver
-        handler.gridgen_add(ctypes.byref(kernel))
+        handler(*_HANDLER).gridgen_add(ctypes.byref(kernel))
     return number
 
 
@@ -148,13 +146,5 @@ def _driver() -> ctypes.Array[ctypes.c_void_p]:
     raise DeviceError(f"none of {', '.join(_DRIVERS)} is installed: install NVIDIA's driver")
 
 
-@functools.cache
-def _handler() -> ctypes.CDLL:
-    """Return the library of the handler, registered with XLA."""
-    handler = ctypes.CDLL(str(compiled_handler(_UNIT)))
-    jax.ffi.register_ffi_target(_NAME, jax.ffi.pycapsule(handler.gridgen_call), platform="CUDA")
-    return handler
-
-
 #: The handler for kernels on a GPU.
-TARGET = Target(_NAME, _attributes, _scratch, _launched)
+TARGET = Target(_HANDLER[0], _attributes, _scratch, _launched)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
+import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -180,10 +182,25 @@ class Target(NamedTuple):
     launched: Callable[[int, int, int], int]
 
 
-def compiled_handler(unit: str) -> Path:
-    """Return the library compiled from one file of ``templates/static``."""
+@cache
+def handler(name: str, unit: str, platform: str) -> ctypes.CDLL:
+    """Return the library of a handler, registered with XLA.
+
+    Args:
+        name:     name of the handler in XLA.
+        unit:     its file of ``templates/static``.
+        platform: XLA's name of the devices.
+    """
     interface = Path(jax.ffi.include_dir(), "xla", "ffi", "api", "c_api.h")
     files = {_HEADER: static_text(_HEADER), _INTERFACE: interface.read_text(encoding="utf-8")}
-    return shared_library(
-        Sources("gridgen", files), "the handler for XLA", static_text(unit), FLAGS, BuildCache()
-    )
+    sources, text = Sources("gridgen", files), static_text(unit)
+    library = shared_library(sources, "the handler for XLA", text, FLAGS, BuildCache())
+    found = ctypes.CDLL(str(library))
+    jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(found.gridgen_call), platform=platform)
+    return found
+
+
+def number_of(code: bytes, function: str) -> int:
+    """Return a handler's number of a function, equal for code of the same content."""
+    digest = hashlib.blake2s(code + function.encode(), digest_size=7).digest()
+    return int.from_bytes(digest, "big")

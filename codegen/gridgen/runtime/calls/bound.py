@@ -26,6 +26,7 @@ from gridgen.runtime.arrays.libraries import (
 from gridgen.runtime.arrays.staging import Operand, overlapping
 from gridgen.runtime.arrays.streams import caller_streams, captured, first_adopted
 from gridgen.runtime.arrays.validation import acceptance, validate
+from gridgen.runtime.calls.compiled import chunks
 from gridgen.runtime.calls.evaluation import Evaluator, is_streamed
 from gridgen.runtime.calls.resolved import Evaluation, Resolved
 from gridgen.runtime.module.description import Module
@@ -171,7 +172,7 @@ class Binder:
             like = call.like if has_own_stream(call.like) else q
             scratch = compiled.scratch(call.states, like, call.trail)
             numbers = call.numbers((*call.inputs, *call.outputs))
-            parts = [*compiled.chunks(numbers, call.states, q.dtype.itemsize, scratch)]
+            parts = [*chunks(numbers, call.states, q.dtype.itemsize, scratch)]
             launches = [compiled.kernel.prepare(*part) for part in parts]
             launch = launches[0] if len(launches) == 1 else partial(_in_turn, launches)
             if direct and robot.space.turning:

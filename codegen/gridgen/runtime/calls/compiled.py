@@ -172,14 +172,8 @@ class Compiled(NamedTuple):
             numbers: addresses and strides of the arrays.
         """
         scratch = self.scratch(states, like, further)
-        for arguments, count in self.chunks(numbers, states, like.dtype.itemsize, scratch):
+        for arguments, count in chunks(numbers, states, like.dtype.itemsize, scratch):
             self.kernel(arguments, count)
-
-    def chunks(
-        self, numbers: list[int], states: int, itemsize: int, scratch: Scratch | None
-    ) -> Iterator[tuple[Arguments, int]]:
-        """Yield arguments and size of each launch."""
-        return chunks(numbers, states, itemsize, scratch)
 
     @property
     def direct(self) -> DirectKernel | None:

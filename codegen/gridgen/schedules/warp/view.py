@@ -13,7 +13,6 @@ from gridgen.naming import number_literal
 from gridgen.schedules.views import FunctionView, TableView, array_view, braced
 from gridgen.schedules.warp.plan import WarpPlan, width_of
 from gridgen.symbolic.lanes import Area, LaneProgram
-from gridgen.symbolic.memory import Leave
 from gridgen.symbolic.printer import block_lines
 
 #: Warps of a multiprocessor at least, with floats: leaves 168 registers for each thread. With all
@@ -123,12 +122,8 @@ def _tables(lanes: LaneProgram) -> Iterable[TableView]:
 def _phases(lanes: LaneProgram) -> Iterable[PhaseView]:
     seen = ""
     for block in lanes.program.blocks:
-        ends = bool(block.statements) and isinstance(block.statements[0], Leave)
         lines = block_lines(block, lanes.program.variables)
-        indented = [
-            "    " * (block.depth - (ends and k == 0) + (ends and k == 0)) + line
-            for k, line in enumerate(lines)
-        ]
+        indented = ["    " * block.depth + line for line in lines]
         title = block.phase if block.phase != seen and not block.depth else ""
         seen = block.phase
         yield PhaseView(title, tuple(indented))
