@@ -1,10 +1,10 @@
 """The processor time of `make test`, with that of its set-up, by what takes it.
 
-    python benchmarks/suite.py --output benchmarks/results/tables/suite.csv
+    python benchmarks/suite.py --extras test,cuda12 --output benchmarks/results/tables/suite.csv
 
-One worker runs the tests, with an empty cache; the time is that of the process and of the compilers
-that it starts. It hardly depends on what else the machine does, unlike a time on the clock. If some
-tests are named, their rows in the table are renewed.
+Workers run the tests as `make test` does, with an empty cache; each measures its own time and that
+of the compilers that it starts. It hardly depends on what else the machine does, unlike a time on
+the clock. If some tests are named, their rows in the table are renewed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
 import pytest
@@ -26,8 +26,10 @@ from gridgen.user_cache import FOLDER_VARIABLE
 
 ROOT = Path(__file__).resolve().parents[1]
 SETUP = "set-up: the environment and its packages"
-START = "start of pytest, collection of the tests"
+PYTEST = "pytest: its start in each worker, collection of the tests, reports"
 ALL = "**all**"
+#: The key of a time in the report of a test.
+TIME = "processor seconds"
 
 
 def seconds() -> float:
@@ -36,31 +38,43 @@ def seconds() -> float:
     return times.user + times.system + times.children_user + times.children_system
 
 
-class Record:
-    """A plugin of pytest: processor times and numbers of tests, by folder and by test."""
+class Laps:
+    """A plugin of a worker: adds to each report of a test the time that it took."""
 
     def __init__(self) -> None:
+        self.before = 0.0
+
+    def pytest_runtest_logstart(self) -> None:
         self.before = seconds()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        report = yield
+        before, self.before = self.before, seconds()
+        report.user_properties = [(TIME, self.before - before)]
+        return report
+
+
+class Sums:
+    """A plugin of the process that starts the workers: times and numbers of tests, by folder."""
+
+    def __init__(self) -> None:
         self.times: Counter[str] = Counter()
         self.tests: Counter[str] = Counter()
         self.slowest: Counter[str] = Counter()
 
-    def lap(self) -> float:
-        """Return the time since the last call."""
-        last, self.before = self.before, seconds()
-        return self.before - last
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        folder = "/".join(Path(report.nodeid.partition("::")[0]).parent.parts[:3])
+        elapsed = dict(report.user_properties)[TIME]
+        self.times[folder] += elapsed
+        self.tests[folder] += report.when == "setup"
+        self.slowest[report.nodeid] += elapsed
 
-    def pytest_collection_finish(self) -> None:
-        self.times[START] += self.lap()
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> None:
-        folder, *parts = item.path.relative_to(ROOT).parent.parts
-        name = "/".join((folder, *parts[:2]))
-        elapsed = self.lap()
-        self.times[name] += elapsed
-        self.tests[name] += call.when == "setup"
-        self.slowest[item.nodeid] += elapsed
+def pytest_configure(config: pytest.Config) -> None:
+    """Measure in each worker: pytest loads this file there too."""
+    if hasattr(config, "workerinput"):
+        config.pluginmanager.register(Laps())
 
 
 def time_of_setup(extras: str) -> float:
@@ -88,18 +102,23 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("tests", nargs="*", help="folders whose tests run; all by default")
     parser.add_argument("--extras", help="set up an environment too, with these extras")
     parser.add_argument("--output", type=Path, help="write the table to this file, as CSV")
+    parser.add_argument("--slowest", type=int, default=25, help="print so many tests")
     options = parser.parse_args(arguments)
     setup = time_of_setup(options.extras) if options.extras else 0.0
-    record = Record()
+    sums = Sums()
+    before = seconds()
     with tempfile.TemporaryDirectory() as folder:
         os.environ[FOLDER_VARIABLE] = folder
-        status = pytest.main(["-q", "-n", "0", *(options.tests or ["tests"])], plugins=[record])
-    for test, time in record.slowest.most_common(25):
+        workers = ["-p", "suite", "-n", "auto", "--dist", "worksteal"]
+        status = pytest.main(["-q", *workers, *(options.tests or ["tests"])], plugins=[sums])
+    whole = seconds() - before
+    for test, time in sums.slowest.most_common(options.slowest):
         print(f"{time:7.1f} s  {test}")
-    found = {name: (record.tests[name], time) for name, time in record.times.items()}
+    found = {name: (sums.tests[name], time) for name, time in sums.times.items()}
     if options.tests:
-        del found[START]
         found = rows_of(options.output) | found
+    else:
+        found[PYTEST] = (0, whole - sums.times.total())
     if setup:
         found[SETUP] = (0, setup)
     rows = sorted(found.items(), key=lambda row: -row[1][1])

@@ -164,6 +164,12 @@ def _kernel_cache(
 
 
 @pytest.fixture
+def few_objects() -> None:
+    """Spare what the test collects all that earlier tests have left: a second with every search."""
+    gc.freeze()
+
+
+@pytest.fixture
 def traced_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trace what is loaded, whether or not its text is kept: the generator is changed."""
     monkeypatch.setattr("gridgen.modules.cached_sources", lambda make, **parts: make())

@@ -418,6 +418,7 @@ def assert_runs_elsewhere(load: str, program: Path, x: Any, expected: torch.Tens
     assert found.returncode == 0, found.stderr
 
 
+@pytest.mark.usefixtures("few_objects")
 def test_exported_programs_find_the_robot_again(tmp_path: Path) -> None:
     robot = gridgen.load(OWN / "two_link.urdf", armature=0.1)
     x = tuple(one[..., :2].detach() for one in states(3)[:2])
@@ -580,6 +581,7 @@ def test_no_out_where_gradients_would_get_lost(robot: gridgen.Robot) -> None:
     assert_same(out, robot.inverse_dynamics(*detached([q, qd, u])))
 
 
+@pytest.mark.usefixtures("few_objects")
 def test_a_gradient_outlives_the_name_of_its_robot() -> None:
     robot = gridgen.load(OWN / "two_link.urdf")
     q = torch.zeros(3, 2, requires_grad=True)

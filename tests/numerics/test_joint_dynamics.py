@@ -11,7 +11,7 @@ import pytest
 import gridgen
 from gridgen.check import compare_function, random_states, relative_errors
 from gridgen.compiler import read_tree
-from gridgen.dynamics.actuators import tanh
+from gridgen.dynamics.losses import tanh
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import ModelError, OptionError
 from gridgen.options import RobotOptions
@@ -37,8 +37,15 @@ def test_tanh_is_accurate_also_where_it_is_small() -> None:
     assert np.array_equal(tanh(np.array([0.0, np.inf, -np.inf]), FloatScalars()), [0.0, 1.0, -1.0])
 
 
-@pytest.mark.parametrize("width", [0.0, 0.2])
-@pytest.mark.parametrize("robot", [LOSSY, OWN / "gripper.urdf"], ids=["lossy", "gripper"])
+@pytest.mark.parametrize(
+    ("robot", "width"),
+    [
+        pytest.param(LOSSY, 0.0, id="lossy-0.0"),
+        pytest.param(OWN / "gripper.urdf", 0.2, id="gripper-0.2"),
+        pytest.param(LOSSY, 0.2, id="lossy-0.2", marks=pytest.mark.exhaustive),
+        pytest.param(OWN / "gripper.urdf", 0.0, id="gripper-0.0", marks=pytest.mark.exhaustive),
+    ],
+)
 def test_friction_is_an_input(robot: object, width: float) -> None:
     """Its coefficients, and its smooth form, in compiled code too."""
     options = {"friction_width": width, "parameters": ("joint_friction", "damping")}

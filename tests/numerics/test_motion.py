@@ -228,7 +228,7 @@ def test_stiff_damping_is_taken_implicitly(mimic: bool) -> None:
     ("name", "floating", "integrator", "dtype", "backend"),
     [
         ("gripper", False, "implicit", "float64", "cpu"),
-        ("quadruped", True, "semi_implicit", "float32", "cpu"),
+        ("arm6", True, "semi_implicit", "float32", "cpu"),
         ("two_link", False, "euler", "float32", "emulated"),
         ("arm6", True, "semi_implicit", "float64", "emulated"),
         ("two_link", False, "rk4", "float32", "compute_75"),
@@ -609,6 +609,7 @@ def test_the_example_reaches_its_target(
     assert "mm from the target" in capsys.readouterr().out
 
 
+@pytest.mark.exhaustive
 def test_the_weak_arm_swings_up() -> None:
     example = runpy.run_path(str(OWN.parent / "examples" / "swing_up.py"))
     robot, motion = example["main"]([])

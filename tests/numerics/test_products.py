@@ -116,7 +116,10 @@ def test_products_of_products(
         for robot in ROBOTS
         for name in ("gravity_forces", "inverse_dynamics", "mass_matrix", "forward_dynamics_crba")
         for first in ("vjp", "jvp")
-        for is_tried in [name == "gravity_forces" or (name, first) == ("mass_matrix", "vjp")]
+        for is_tried in [
+            name == "gravity_forces"
+            or (robot is ROBOTS[0] and (name, first) == ("mass_matrix", "vjp"))
+        ]
     ],
 )
 def test_loops_backwards_have_a_way_back(robot: str, floating: bool, name: str, first: str) -> None:

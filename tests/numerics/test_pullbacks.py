@@ -145,8 +145,8 @@ def test_robots_of_many_bodies_go_back_in_loops(backend: BackendName) -> None:
     spread([("inverse_dynamics",), ("forward_dynamics",)], ["float32", "float64"], 1),
 )
 def test_a_gradient_times_the_cotangents(function: str, dtype: str) -> None:
-    tree = load_tree(urdf_path("arm6"), False)
-    robot = load_robot(urdf_path("arm6"))
+    tree = load_tree(urdf_path("gripper"), False)
+    robot = load_robot(urdf_path("gripper"))
     third = "qdd" if function == "inverse_dynamics" else "tau"
     x = random_states(tree, 71, np.random.default_rng(3))
     q, qd, u, w = (x[name].astype(dtype) for name in ("q", "qd", third, "tau"))

@@ -174,7 +174,9 @@ def scene(*joints: tuple[str, str, str, str]) -> str:
     return f'<robot name="scene"><link name="world"/>{links}{text}</robot>'
 
 
-@pytest.mark.parametrize(("convention", "free"), [("pinocchio", "a"), ("mujoco", "z")])
+@pytest.mark.parametrize(
+    ("convention", "free"), [("mujoco", "z"), *exhaustive_cases(("pinocchio", "a"))]
+)
 def test_height_and_tilt_are_those_of_the_base_in_the_world(convention: str, free: str) -> None:
     """Also of a free joint whose origin is moved, and behind a door that is the first body."""
     text = scene(

@@ -192,7 +192,8 @@ def test_no_name_leads_out_of_the_output_folder(name, source, tmp_path):
     urdf = tmp_path / "in.urdf"
     urdf.write_text(text, encoding="utf-8")
     output = tmp_path / "a" / "out"
-    options = gridgen.GenerateOptions(output=output, name=name if source == "option" else None)
+    given = name if source == "option" else None
+    options = gridgen.GenerateOptions(output=output, name=given, functions=("gravity_forces",))
     module = gridgen.generate(urdf, options)
     assert module.folder.parent == output
     assert module.folder.name.isidentifier()

@@ -16,7 +16,7 @@ from gridgen.robot import open_module
 from helpers.robots import exhaustive_cases
 from helpers.scan import ROBOTS, tree_of
 
-CASES = [("arm7", False), ("quadruped", True)]
+CASES = [("quadruped", True), *exhaustive_cases(("arm7", False))]
 LOADS = ("f_ext", "base_velocity", "base_acceleration")
 
 

@@ -166,6 +166,7 @@ def test_an_interrupt_leaves_nothing_of_the_cpus_half_under_way(
     machine.settle()
 
 
+@pytest.mark.usefixtures("few_objects")
 def test_memory_of_a_robot_that_is_gone_is_freed_when_its_work_is_done(cupy, machine):
     arm = Hybrid(gridgen.load(ROBOTS / "arm7.urdf"))
     result = arm.forward_dynamics(*states(cupy, "q", "qd", "tau"))
@@ -228,6 +229,7 @@ def test_the_memory_of_a_call_that_failed_is_not_used_again_too_early(cupy, arm,
     assert np.abs(computed - expected).max() <= 1e-3 * np.abs(expected).max()
 
 
+@pytest.mark.usefixtures("few_objects")
 def test_the_memory_of_copies_that_failed_is_not_used_again_too_early(
     cupy, arm, machine, monkeypatch
 ):

@@ -194,6 +194,7 @@ def test_what_was_prepared_goes_to_its_device_and_leaves_the_current_one(monkeyp
         assert (devices.current, devices.used) == (current, used)
 
 
+@pytest.mark.usefixtures("few_objects")
 def test_what_was_prepared_keeps_what_was_loaded(monkeypatch):
     """Without its module a kernel is unloaded, whoever holds its handle."""
     monkeypatch.setattr(cuda, "supported_capabilities", lambda: (80, 90))

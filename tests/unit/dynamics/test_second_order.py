@@ -57,11 +57,16 @@ NAMES = ("d2tau_dqdq", "d2tau_dqddqd", "d2tau_dqdqd", "dM_dq")
 SOLVED = ("d2qdd_dqdq", "d2qdd_dqddqd", "d2qdd_dqdqd", "d2qdd_dqdtau")
 
 
-#: Each is tried with loads or without, in turn.
+#: Robots of every run, each with loads or without, in turn, and further ones.
 ROBOTS = [
-    *((name, False) for name in ("gripper", "screws", "arm7", "humanoid", "panda", "ur10_robot")),
-    *((name, True) for name in ("cart_pole", "gripper", "screws", "quadruped")),
+    *(("gripper", False), ("screws", False), ("arm6", False)),
+    *(("cart_pole", True), ("gripper", True), ("screws", True)),
 ]
+FURTHER = [
+    *((name, False) for name in ("arm7", "quadruped", "humanoid", "panda", "ur10_robot")),
+    ("quadruped", True),
+]
+CASES = spread(ROBOTS, [False, True], 1) + spread(FURTHER, [False, True], 0)
 
 
 @dataclass(frozen=True)
@@ -109,7 +114,7 @@ def case_of(name: str, floating: bool, loaded: bool) -> Case:
     return Case(tree, arrays, random_loads(tree) if loaded else {"gravity": GRAVITY})
 
 
-@pytest.mark.parametrize(("name", "floating", "loaded"), spread(ROBOTS, [False, True], 1))
+@pytest.mark.parametrize(("name", "floating", "loaded"), CASES)
 def test_second_derivatives_are_the_complex_steps_of_the_first(name, floating, loaded):
     case = case_of(name, floating, loaded)
     given = ("q", "qd", "qdd")
@@ -120,14 +125,7 @@ def test_second_derivatives_are_the_complex_steps_of_the_first(name, floating, l
     case.check(case.evaluate(inverse_dynamics_second_order, given), expected, NAMES)
 
 
-@pytest.mark.parametrize(
-    ("name", "floating", "loaded"),
-    spread(
-        [case if case[0] != "humanoid" else ("quadruped", False) for case in ROBOTS],
-        [False, True],
-        1,
-    ),
-)
+@pytest.mark.parametrize(("name", "floating", "loaded"), CASES)
 def test_those_of_forward_dynamics_are_too(name, floating, loaded):
     """And the Hessian of a weighted sum is the symmetric part of their sum."""
     case = case_of(name, floating, loaded)
@@ -147,7 +145,7 @@ def test_those_of_forward_dynamics_are_too(name, floating, loaded):
     ("name", "floating", "integrator", "loaded"),
     [
         pytest.param(*robot, name, loaded, marks=marks)
-        for k, robot in enumerate(ROBOTS[:2] + ROBOTS[-4:])
+        for k, robot in enumerate([*ROBOTS[:2], *ROBOTS[3:], ("quadruped", True)])
         for m, name in enumerate(FUNCTIONS["step_hessian"].methods)
         for loaded in (False, True)
         for is_further in [(name in MULTI_STAGE and k > 2) or (k + m + loaded) % 4]

@@ -1025,8 +1025,8 @@ def test_prologues_are_scanned_in_linear_time() -> None:
         parse_urdf("<?a?>" * 5000 + "<?a")
 
 
-def test_a_ring_of_ten_thousand_is_found_without_recursion() -> None:
-    count = 10_000
+def test_a_ring_of_thousands_is_found_without_recursion() -> None:
+    count = 3_000
     links = [f'<link name="l{i}"/>' for i in range(count)]
     joints = [joint_text(f"j{i}", f"l{i}", f"l{(i + 1) % count}") for i in range(count)]
     with pytest.raises(UrdfError, match="loop"):

@@ -35,7 +35,7 @@ def page(source: Any, archs: Sequence[str] = (), measure: bool = False, **option
 
 
 def test_a_page_has_all_that_was_asked_for(tmp_path: Path) -> None:
-    robot = load(OWN / "two_link.urdf")
+    robot = load(OWN / "pendulum.urdf")
     report = robot.report(archs=["sm_90"])
     headings = re.findall("<h2>(.*?)</h2>", report.html)
     assert headings == ["Speed on this machine", *SECTIONS, "Predicted GPU time", "Accuracy"]

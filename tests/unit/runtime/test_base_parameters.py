@@ -10,6 +10,7 @@ import pytest
 
 import gridgen
 from gridgen.errors import ModelError, OptionError, ShapeError
+from helpers.robots import exhaustive_cases
 
 ROOT = Path(__file__).parents[3]
 
@@ -18,9 +19,16 @@ def load(name: str, **options: bool) -> gridgen.Robot:
     return gridgen.load(ROOT / "robots" / f"{name}.urdf", backend="cpu", **options)
 
 
+@pytest.mark.filterwarnings("ignore::gridgen.errors.GridGenWarning")  # a base without inertia
 @pytest.mark.parametrize(
     ("name", "floating", "count"),
-    [("pendulum", False, 3), ("quadruped", True, 94), ("arm6", False, 36), ("gripper", False, 32)],
+    [
+        ("pendulum", False, 3),
+        ("arm6", False, 36),
+        ("gripper", False, 32),
+        ("two_link", True, 24),
+        *exhaustive_cases(("quadruped", True, 94)),
+    ],
 )
 def test_they_explain_the_regressor_and_are_independent(name, floating, count):
     robot = load(name, floating_base=floating)

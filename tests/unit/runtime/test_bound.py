@@ -140,6 +140,7 @@ def test_a_generated_module_binds_too() -> None:
     assert repr(bound) == '<Bound inverse_dynamics of "two_link", batch 100>'
 
 
+@pytest.mark.usefixtures("few_objects")
 def test_a_bound_call_keeps_its_arrays(two_link: gridgen.Robot) -> None:
     x = states()
     expected, kept = two_link.inverse_dynamics(*x), weakref.ref(x[1])

@@ -127,6 +127,7 @@ def test_numbers_for_all_states_are_validated_on_a_gpu_too(gpu: Gpu, urdf: Path)
         assert len(gpu.launches) == launches
 
 
+@pytest.mark.usefixtures("few_objects")
 def test_earlier_calls_keep_no_array(gpu: Gpu) -> None:
     host = np.zeros((COUNT, 2))
     q, kept = gpu.driver.asarray(host), weakref.ref(host)
@@ -201,6 +202,7 @@ def test_numpy_arrays_like_earlier_ones_are_computed_at_once(
     assert len(resolved) == 1
 
 
+@pytest.mark.usefixtures("few_objects")
 def test_rollouts_keep_no_array() -> None:
     robot = gridgen.load(Path(__file__).parents[3] / "robots" / "two_link.urdf", backend="cpu")
     q, qd, tau = np.zeros((3, 2)), np.zeros((3, 2)), np.zeros((3, 4, 2))

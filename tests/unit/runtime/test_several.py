@@ -19,31 +19,31 @@ from helpers.robots import exhaustive
 
 ROBOTS = Path(__file__).parents[3] / "robots"
 NAMES = (
-    "forward_kinematics:hand",
+    "forward_kinematics:tip",
     "inverse_dynamics_gradient",
     "mass_matrix",
-    "jacobian:hand:world",
+    "jacobian:tip:world",
     "kinetic_energy",
 )
 
 
 @pytest.fixture(scope="module")
 def robot() -> gridgen.Robot:
-    return gridgen.load(ROBOTS / "arm7.urdf", backend="cpu")
+    return gridgen.load(ROBOTS / "two_link.urdf", backend="cpu")
 
 
 @pytest.fixture(scope="module")
 def x() -> tuple[np.ndarray, ...]:
-    return tuple(np.random.default_rng(0).normal(size=(3, 13, 7)))
+    return tuple(np.random.default_rng(0).normal(size=(3, 13, 2)))
 
 
 def alone(robot: gridgen.Robot, x: Any, **loads: Any) -> list[Any]:
     q, qd, qdd = x
     return [
-        robot.forward_kinematics(q)[:, robot.frame_names.index("hand")],
+        robot.forward_kinematics(q)[:, robot.frame_names.index("tip")],
         robot.inverse_dynamics_gradient(q, qd, qdd, **loads),
         robot.mass_matrix(q),
-        robot.jacobian(q, "hand", "world"),
+        robot.jacobian(q, "tip", "world"),
         robot.kinetic_energy(q, qd),
     ]
 
@@ -53,10 +53,10 @@ def test_they_are_those_of_each_function_in_the_order_asked_for(robot, x, dtype)
     x = tuple(array.astype(dtype) for array in x)
     found = robot.compute(NAMES, *x)
     assert found._fields == (
-        "forward_kinematics_hand",
+        "forward_kinematics_tip",
         "inverse_dynamics_gradient",
         "mass_matrix",
-        "jacobian_hand_world",
+        "jacobian_tip_world",
         "kinetic_energy",
     )
     tolerance = 1e-12 if dtype == "float64" else 2e-5
@@ -70,7 +70,7 @@ def test_they_are_those_of_each_function_in_the_order_asked_for(robot, x, dtype)
 
 
 def test_optional_inputs_reach_those_that_read_them(robot, x):
-    loads = {"f_ext": np.ones((13, 7, 6)), "gravity": np.array([1.0, 2.0, 3.0])}
+    loads = {"f_ext": np.ones((13, 2, 6)), "gravity": np.array([1.0, 2.0, 3.0])}
     found = robot.compute(NAMES, *x, **loads)
     expected = alone(robot, x, **loads)
     assert np.allclose(found.inverse_dynamics_gradient[0], expected[1][0])
@@ -140,14 +140,14 @@ def test_results_of_one_name_are_refused():
 def test_frames_are_one_or_some(robot, x):
     q = x[0]
     every = robot.forward_kinematics(q)
-    hand, link = (robot.frame_names.index(name) for name in ("hand", "link3"))
-    assert np.allclose(robot.forward_kinematics(q, "hand"), every[:, hand])
-    for frames, places in ((["link3", "hand"], [link, hand]), (["hand"], [hand])):
+    hand, link = (robot.frame_names.index(name) for name in ("tip", "forearm"))
+    assert np.allclose(robot.forward_kinematics(q, "tip"), every[:, hand])
+    for frames, places in ((["forearm", "tip"], [link, hand]), (["tip"], [hand])):
         poses = robot.bind("forward_kinematics", q, frames)()
         assert np.allclose(poses, every[:, places], rtol=0, atol=1e-14)
-    J = robot.jacobian(q, ["link3", "hand"], "local_world_aligned")
-    assert J.shape == (13, 2, 6, 7)
-    for place, name in enumerate(("link3", "hand")):
+    J = robot.jacobian(q, ["forearm", "tip"], "local_world_aligned")
+    assert J.shape == (13, 2, 6, 2)
+    for place, name in enumerate(("forearm", "tip")):
         assert np.allclose(J[:, place], robot.jacobian(q, name, "local_world_aligned"))
 
 
@@ -158,12 +158,12 @@ WRONG: list[tuple[type[Exception], Any, int, dict[str, Any], str]] = [
     (OptionError, ("mass_matrx",), 1, {}, 'function "mass_matrx" cannot be fused; did you mean'),
     (OptionError, ("neutral",), 1, {}, "call it separately"),
     (OptionError, ("mass_matrix",) * 2, 1, {}, '"mass_matrix" is requested twice; name'),
-    (OptionError, ("jacobian:hand", "jacobian:hand:local"), 1, {}, 'equal to "jacobian:hand"'),
-    (OptionError, ("jacobian",), 1, {}, "jacobian requires a link; give jacobian:link0"),
-    (OptionError, ("jacobian:hnd",), 1, {}, 'no frame "hnd"; give jacobian:hand'),
-    (OptionError, ("jacobian:hand:wold",), 1, {}, "takes one of local, world, local_world_al"),
-    (OptionError, ("forward_kinematics:hand:world",), 1, {}, "forward_kinematics takes nothing"),
-    (OptionError, ("mass_matrix:hand",), 1, {}, "after the colon mass_matrix takes nothing"),
+    (OptionError, ("jacobian:tip", "jacobian:tip:local"), 1, {}, 'equal to "jacobian:tip"'),
+    (OptionError, ("jacobian",), 1, {}, "jacobian requires a link; give jacobian:base"),
+    (OptionError, ("jacobian:tp",), 1, {}, 'no frame "tp"; give jacobian:tip'),
+    (OptionError, ("jacobian:tip:wold",), 1, {}, "takes one of local, world, local_world_al"),
+    (OptionError, ("forward_kinematics:tip:world",), 1, {}, "forward_kinematics takes nothing"),
+    (OptionError, ("mass_matrix:tip",), 1, {}, "after the colon mass_matrix takes nothing"),
     (OptionError, ("forward_dynamics:cfa",), 3, {}, "takes one of aba, crba"),
     (OptionError, ("bias_forces", "mass_matrix"), 1, {}, "qd is missing, for bias_forces"),
     (OptionError, ("mass_matrix", "gravity_forces"), 2, {}, "2 arrays are given, too many"),
@@ -199,11 +199,11 @@ def module(tmp_path_factory) -> Any:
         output=tmp_path_factory.mktemp("modules"),
         functions=("mass_matrix", "forward_kinematics"),
         inputs=("f_ext",),
-        fuse={"control": ["mass_matrix", "bias_forces", "jacobian:hand"]},
+        fuse={"control": ["mass_matrix", "bias_forces", "jacobian:tip"]},
     )
-    made = gridgen.generate(ROBOTS / "arm7.urdf", options)
+    made = gridgen.generate(ROBOTS / "two_link.urdf", options)
     assert {"control", "control_f_ext"} <= set(made.programs)
-    spec = importlib.util.spec_from_file_location("arm7", made.folder / "__init__.py")
+    spec = importlib.util.spec_from_file_location("two_link", made.folder / "__init__.py")
     found = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(found)
     return found
@@ -211,13 +211,13 @@ def module(tmp_path_factory) -> Any:
 
 def test_a_module_has_what_was_fused(module, robot, x):
     q, qd, _ = x
-    names = ("mass_matrix", "bias_forces", "jacobian:hand")
+    names = ("mass_matrix", "bias_forces", "jacobian:tip")
     assert "control" in module.__all__
-    for loads in ({}, {"f_ext": np.ones((13, 7, 6))}):
+    for loads in ({}, {"f_ext": np.ones((13, 2, 6))}):
         expected = robot.compute(names, q, qd, **loads)
         for found in (module.control(q, qd, **loads), module.compute(names, q, qd, **loads)):
             assert all(map(np.array_equal, found, expected))
-    for frames in ("hand", ["hand", "link3"]):  # of the kernel for all
+    for frames in ("tip", ["tip", "forearm"]):  # of the kernel for all
         expected = robot.forward_kinematics(q, frames)
         out = np.zeros_like(expected)
         assert module.forward_kinematics(q, frames, out=out) is out
@@ -235,7 +235,7 @@ def test_a_module_has_what_was_fused(module, robot, x):
     with pytest.raises(ModelError, match="without base_velocity and base_acceleration"):
         module.control(q, qd, base_velocity=np.zeros(6))
     with pytest.raises(OptionError, match="a bound call makes no copies"):
-        module.bind("forward_kinematics", q, ["hand"])
+        module.bind("forward_kinematics", q, ["tip"])
 
 
 def test_what_is_fused_may_be_called_as_a_kernel_that_the_module_lacks(tmp_path):
@@ -266,7 +266,7 @@ def test_what_is_fused_may_be_called_as_a_kernel_that_the_module_lacks(tmp_path)
 def test_functions_that_cannot_be_one_are_refused(tmp_path, fuse, message):
     def generate() -> None:
         options = gridgen.GenerateOptions(output=tmp_path / "out", fuse=fuse)
-        gridgen.generate(ROBOTS / "arm7.urdf", options)
+        gridgen.generate(ROBOTS / "two_link.urdf", options)
 
     with pytest.raises(OptionError, match=re.escape(message)):
         generate()

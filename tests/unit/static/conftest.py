@@ -8,10 +8,14 @@ import os
 import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+from gridgen.backends.cache import BuildCache, cache_key
+from gridgen.backends.cpu.processor import processor
 
 HERE = Path(__file__).parent
 HEADERS = HERE.parents[2] / "templates" / "static"
@@ -31,7 +35,8 @@ def find_compiler(build: str) -> list[str] | None:
     """The command of the compiler for a build, if it is there."""
     if build == "clang":
         if importlib.util.find_spec("ziglang"):
-            return [sys.executable, "-m", "ziglang", "c++"]
+            # Zig would build its own C++ library, which these headers need not, for a minute.
+            return [sys.executable, "-m", "ziglang", "c++", "-nostdlib++"]
         found = shutil.which("clang++")
     else:
         found = shutil.which(os.environ.get("CXX", "c++"))
@@ -113,20 +118,24 @@ def compiler():
 
 
 @pytest.fixture(scope="session")
-def build_driver(compiler, tmp_path_factory: pytest.TempPathFactory):
-    """A function from the name of a build to its Driver."""
-    folder = tmp_path_factory.mktemp("static")
-    drivers: dict[str, Driver] = {}
+def build_driver(compiler):
+    """A function from the name of a build to its Driver, compiled once for all workers."""
+    files = sorted(HEADERS.iterdir())
+    text = {path.name: path.read_text(encoding="utf-8") for path in [HERE / "driver.cpp", *files]}
 
+    @cache
     def build(name: str) -> Driver:
-        if name not in drivers:
-            library = folder / f"{name}.so"
-            command = [*compiler(name), *WARNINGS, *BUILDS[name], "-fPIC", "-shared"]
-            command += ["-I", str(HEADERS), str(HERE / "driver.cpp"), "-o", str(library)]
-            result = subprocess.run(command, capture_output=True, text=True, check=False)
+        command = [*compiler(name), *WARNINGS, *BUILDS[name], "-fPIC", "-shared"]
+        command += ["-I", str(HEADERS), str(HERE / "driver.cpp")]
+
+        def compiled(folder: Path) -> None:
+            words = [*command, "-o", str(folder / "driver.so")]
+            result = subprocess.run(words, capture_output=True, text=True, check=False)
             assert result.returncode == 0, result.stderr
-            drivers[name] = Driver(library)
-        return drivers[name]
+
+        version = subprocess.check_output([*compiler(name), "--version"], text=True)
+        key = cache_key(text=text, command=command, version=version, processor=processor())
+        return Driver(BuildCache().entry(key, compiled) / "driver.so")
 
     return build
 
