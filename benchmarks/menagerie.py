@@ -28,6 +28,7 @@ from gridgen.errors import GridGenError
 from gridgen.model.diagnostics import noted
 from gridgen.model.readers.mujoco import from_model
 from gridgen.model.readers.mujoco_contacts import uncovered_pairs
+from gridgen.model.readers.mujoco_fields import joints_of
 from gridgen.model.tree import build_tree
 from gridgen.options import RobotOptions
 
@@ -86,9 +87,10 @@ def reduced(model: Any, options: RobotOptions) -> None:
     option, disable = model.opt, mujoco.mjtDisableBit
     if not options.contact:
         option.disableflags |= disable.mjDSBL_CONSTRAINT
+    spatial = [index for index in range(model.ntendon) if not joints_of(model, index)]
     for name in ("stiffness", "damping", "frictionloss", "limited"):
-        getattr(model, f"tendon_{name}")[:] = 0
-    model.body_gravcomp[:], option.density, option.viscosity = 0.0, 0.0, 0.0
+        getattr(model, f"tendon_{name}")[spatial] = 0
+    option.density, option.viscosity = 0.0, 0.0
     option.noslip_iterations, option.tolerance, option.iterations = 0, 0.0, 100
     option.enableflags = 0
     if option.integrator == mujoco.mjtIntegrator.mjINT_DISCRETE:

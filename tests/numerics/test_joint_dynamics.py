@@ -11,7 +11,7 @@ import pytest
 import gridgen
 from gridgen.check import compare_function, random_states, relative_errors
 from gridgen.compiler import read_tree
-from gridgen.dynamics.actuators import tanh
+from gridgen.dynamics.losses import tanh
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import ModelError, OptionError
 from gridgen.options import RobotOptions

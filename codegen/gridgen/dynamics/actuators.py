@@ -1,9 +1,10 @@
-"""Forces of actuators, springs and friction on joints, of a state and controls.
+"""Forces of actuators, springs, tendons and friction on joints, of a state and controls.
 
-An actuator with the gear g has the length l = g q and the velocity g qd. With the control c, its
-force is f = (a0 + a1 l + a2 g qd) c + b0 + b1 l + b2 g qd. Ranges limit c, f, and the sum of the
-forces g f on a joint. A spring adds -k (q - q0), for a ball joint
--k times the rotation vector from q0 to q.
+An actuator with the gear g has the length l = g s, with the sum s of factors times joint positions.
+With the control c, its force is f = (a0 + a1 l + a2 dl/dt) c + b0 + b1 l + b2 dl/dt. Ranges limit
+c, f, and the sum of the forces g f ds/dq on a joint. One that pushes a link has the length 0, and
+the rate that does the work of its wrench. A spring adds -k (q - q0), for a ball joint -k times the
+rotation vector from q0 to q.
 
 Source: MuJoCo's documentation, chapter Computation, Actuation model.
 """
@@ -11,17 +12,24 @@ Source: MuJoCo's documentation, chapter Computation, Actuation model.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from gridgen.dynamics.energy import gravity_forces
+from gridgen.dynamics.losses import direction
 from gridgen.dynamics.state import Numbers, State
+from gridgen.model.kinematic_tree import Actuator, Tendon
 from gridgen.symbolic.scalars import Scalar, Scalars
+from gridgen.symbolic.spatial import constants, dot
+
+#: Factors of joint velocities by their index: a row of a Jacobian.
+Moments = Mapping[int, Scalar]
 
 
 def actuated(state: State, tau: Numbers) -> Numbers:
-    """Return joint torques with those of actuators and springs."""
+    """Return joint torques with those of actuators, springs, tendons, compensated weights."""
     tree, scalars = state.tree, state.scalars
-    if not (tree.actuators or tree.springs):
+    if not tree.has_forces:
         return tau
     scalars.begin("actuators", -1)
     total = [tau[j] for j in range(tree.nv)]
@@ -30,7 +38,116 @@ def actuated(state: State, tau: Numbers) -> Numbers:
     for first, stiffness, stretches in springs_of(state):
         for j, stretch in enumerate(stretches, first):
             total[j] = total[j] - stiffness * stretch
+    for tendon in tree.tendons:
+        moments = tendon_moments(state, tendon)
+        force = _pull(state, tendon, _product(moments, state.qd))
+        for j, moment in moments.items():
+            total[j] = total[j] + moment * force
+    if tree.lifts:
+        total = [t + lift for t, lift in zip(total, _lifting(state), strict=True)]
     return total
+
+
+def _pull(state: State, tendon: Tendon, rate: Scalar) -> Scalar:
+    """Return the force of a tendon; its dry friction is a soft constraint where there are some."""
+    scalars, force = state.scalars, state.scalars.constant(0.0)
+    if tendon.stiffness:
+        force = force - scalars.constant(tendon.stiffness) * stretch_of(state, tendon)
+    if tendon.damping:
+        force = force - scalars.constant(tendon.damping) * rate
+    if tendon.friction and not state.tree.contact_model.acts:
+        sign = direction(rate, state.tree.options.friction_width, scalars)
+        force = force - scalars.constant(tendon.friction) * sign
+    return force
+
+
+def _lifting(state: State) -> Sequence[Scalar]:
+    """Return the joint torques that hold the masses whose weight is compensated."""
+    tree = state.tree
+    bodies = tuple(
+        replace(body, mass=lump.mass, first_moment=lump.first_moment, parts=())
+        for body, lump in zip(tree.bodies, tree.lifts, strict=True)
+    )
+    return gravity_forces(replace(state, tree=replace(tree, bodies=bodies)))
+
+
+def tendon_moments(state: State, tendon: Tendon) -> Moments:
+    """Return the derivative of a tendon's length by the joint positions, parents first."""
+    rank = {j: rank for rank, j in enumerate(state.tree.velocities.order)}
+    own = {state.tree.bodies[body].v_index: factor for body, factor in tendon.terms}
+    return {j: state.scalars.constant(own[j]) for j in sorted(own, key=rank.__getitem__)}
+
+
+def tendon_length(state: State, tendon: Tendon) -> Scalar:
+    """Return the length of a tendon."""
+    return _length(state, tendon) + state.scalars.constant(tendon.offset)
+
+
+def stretch_of(state: State, tendon: Tendon) -> Scalar:
+    """Return how far a tendon is beyond the lengths without a force of its spring."""
+    scalars, length = state.scalars, tendon_length(state, tendon)
+    shorter, longer = (length - scalars.constant(end) for end in tendon.rest)
+    if tendon.rest[0] == tendon.rest[1]:
+        return shorter
+    inside = scalars.select(-longer, longer, scalars.constant(0.0))
+    return scalars.select(shorter, shorter, inside)
+
+
+def _length(state: State, one: Actuator | Tendon) -> Scalar:
+    total = state.scalars.constant(0.0)
+    for body, factor in one.terms:
+        q = state.q[state.tree.bodies[body].q_index]
+        total = total + (q if factor == 1.0 else state.scalars.constant(factor) * q)
+    return total
+
+
+def _product(moments: Moments, v: Numbers) -> Scalar:
+    (first, own), *others = moments.items()
+    total = own * v[first]
+    for j, moment in others:
+        total = total + moment * v[j]
+    return total
+
+
+def transmission(state: State, number: int) -> tuple[Scalar, Scalar, Moments]:
+    """Return the length of an actuator, its rate, and the joint forces of the force 1."""
+    tree, scalars = state.tree, state.scalars
+    one, gear = tree.actuators[number], gear_of(state, number)
+    if one.pushed >= 0:
+        moments = {j: gear * x for j, x in _pushed(state, one).items()}
+        return scalars.constant(0.0), _product(moments, state.qd), moments
+    moments = {
+        tree.bodies[body].v_index: gear if factor == 1.0 else gear * scalars.constant(factor)
+        for body, factor in one.terms
+    }
+    length = _length(state, one)
+    if one.offset:
+        length = length + scalars.constant(one.offset)
+    if len(moments) == 1:
+        ((body, factor),) = one.terms
+        rate = state.qd[tree.bodies[body].v_index]
+        rate = gear * (rate if factor == 1.0 else scalars.constant(factor) * rate)
+    else:
+        rate = _product(moments, state.qd)
+    return gear * length, rate, moments
+
+
+def _pushed(state: State, one: Actuator) -> Moments:
+    """Return the joint forces of the wrench of an actuator on a link."""
+    tree, scalars = state.tree, state.scalars
+    wrench = constants(one.wrench[:3], scalars), constants(one.wrench[3:], scalars)
+    found: dict[int, Scalar] = {}
+    index = one.pushed
+    while True:
+        body = tree.bodies[index]
+        for j, (slide, spin) in enumerate(body.joint_type.subspace(scalars), body.v_index):
+            share = dot(slide, wrench[0]) + dot(spin, wrench[1])
+            if body.mimics:
+                share = scalars.constant(body.multiplier) * share
+            found[j] = found[j] + share if j in found else share
+        if body.parent < 0:
+            return found
+        wrench, index = state.placed[index].force_to_parent(*wrench), body.parent
 
 
 def springs_of(state: State) -> Iterator[tuple[int, Scalar, Numbers]]:
@@ -48,7 +165,12 @@ def damped(state: State, tau: Numbers) -> tuple[State, Numbers]:
 
     An actuator at an end of a range has none, as of MuJoCo.
     """
-    _, rates = _terms(state)
+    rates: dict[int, Scalar] = {}
+    for moments, rate in _terms(state)[1]:
+        if len(moments) == 1:
+            ((j, moment),) = moments.items()
+            rate = moment * moment * rate
+            rates[j] = rates[j] + rate if j in rates else rate
     if not rates:
         return state, tau
     damping = [state.own("damping", j) for j in range(state.tree.nv)]
@@ -56,6 +178,22 @@ def damped(state: State, tau: Numbers) -> tuple[State, Numbers]:
     for j, rate in rates.items():
         damping[j], total[j] = damping[j] - rate, total[j] - rate * state.qd[j]
     return replace(state, given={**state.given, "damping": damping}), total
+
+
+def couplings(state: State) -> list[tuple[Moments, Scalar]]:
+    """Return the implicit damping of several joints: moments J, parents first, and d of J^T d J."""
+    tree, scalars = state.tree, state.scalars
+    rank = {j: rank for rank, j in enumerate(tree.velocities.order)}
+    found = [(moments, -rate) for moments, rate in _terms(state)[1] if len(moments) > 1]
+    found += [
+        (tendon_moments(state, one), scalars.constant(one.damping))
+        for one in tree.tendons
+        if one.damping and one.is_implicit
+    ]
+    return [
+        ({j: moments[j] for j in sorted(moments, key=rank.__getitem__)}, damping)
+        for moments, damping in found
+    ]
 
 
 def actuator_torques(state: State) -> list[Scalar]:
@@ -70,26 +208,27 @@ def actuator_forces(state: State) -> list[Scalar]:
     return [_force(state, number)[0] for number in range(len(state.tree.actuators))]
 
 
-def _terms(state: State) -> tuple[dict[int, Scalar], dict[int, Scalar]]:
-    """Return the forces of actuators, and those of their derivatives by qd that are implicit.
+def _terms(state: State) -> tuple[dict[int, Scalar], list[tuple[Moments, Scalar]]]:
+    """Return the forces of actuators by velocity, and their implicit derivatives by their rates.
 
-    Both by the index of a velocity.
+    The derivative of a force by the rate of its actuator is with the moments of the actuator.
     """
     tree, scalars = state.tree, state.scalars
     forces: dict[int, Scalar] = {}
-    rates: dict[int, Scalar] = {}
+    rates: list[tuple[Moments, Scalar]] = []
     ranges = {}
     for number, one in enumerate(tree.actuators):
-        j, gear = tree.bodies[one.body].v_index, gear_of(state, number)
-        force, rate = _force(state, number)
-        forces[j] = forces[j] + gear * force if j in forces else gear * force
+        force, rate, moments = _force(state, number)
+        for j, moment in moments.items():
+            forces[j] = forces[j] + moment * force if j in forces else moment * force
         if rate is not None:
-            rate = gear * gear * rate
-            rates[j] = rates[j] + rate if j in rates else rate
-        ranges[j] = one.joint_range
+            rates.append((moments, rate))
+        for (body, _), bounds in zip(one.terms, one.joint_ranges, strict=True):
+            ranges[tree.bodies[body].v_index] = bounds
     for j, bounds in ranges.items():
-        if j in rates:
-            rates[j] = _inside(forces[j], bounds, rates[j], scalars)
+        for at, (moments, rate) in enumerate(rates):
+            if [*moments] == [j]:
+                rates[at] = moments, _inside(forces[j], bounds, rate, scalars)
         forces[j] = clamped(forces[j], bounds, scalars)
     return forces, rates
 
@@ -101,26 +240,23 @@ def gear_of(state: State, number: int) -> Scalar:
     return state.scalars.constant(state.tree.actuators[number].gear)
 
 
-def _force(state: State, number: int) -> tuple[Scalar, Scalar | None]:
-    """Return the force of an actuator, and its implicit derivative by its velocity, if any."""
+def _force(state: State, number: int) -> tuple[Scalar, Scalar | None, Moments]:
+    """Return the force of an actuator, its implicit derivative by its rate, if any, its moments."""
     scalars, one = state.scalars, state.tree.actuators[number]
-    body, gear, control = (
-        state.tree.bodies[one.body],
-        gear_of(state, number),
-        state.given["ctrl"][number],
-    )
+    control = state.given["ctrl"][number]
     gain: Sequence[Scalar | None] = [scalars.constant(x) if x else None for x in one.gain]
     bias: Sequence[Scalar | None] = [scalars.constant(x) if x else None for x in one.bias]
     if gains := state.given.get("actuator_gains"):
         gain, bias = gains[6 * number : 6 * number + 3], gains[6 * number + 3 : 6 * number + 6]
-    moving = scalars.constant(1.0), gear * state.q[body.q_index], gear * state.qd[body.v_index]
+    length, speed, moments = transmission(state, number)
+    moving = scalars.constant(1.0), length, speed
     control = clamped(control, one.ctrl_range, scalars)
     force = _sum(gain, moving, scalars) * control + _sum(bias, moving, scalars)
     rate = None
     if one.is_implicit and (gain[2] is not None or bias[2] is not None):
         rate = _sum(gain[2:], moving[:1], scalars) * control + _sum(bias[2:], moving[:1], scalars)
         rate = _inside(force, one.force_range, rate, scalars)
-    return clamped(force, one.force_range, scalars), rate
+    return clamped(force, one.force_range, scalars), rate, moments
 
 
 def _sum(factors: Sequence[Scalar | None], values: Sequence[Scalar], scalars: Scalars) -> Scalar:
@@ -146,91 +282,3 @@ def _inside(x: Scalar, bounds: Sequence[float], value: Scalar, scalars: Scalars)
     if low > -math.inf:
         value = scalars.select(low - x, value, zero)
     return scalars.select(x - high, value, zero) if high < math.inf else value
-
-
-# Beyond it, the hyperbolic tangent is 1 in float64; 2^5 times the range of the fraction.
-_LARGEST = 20.0
-
-
-def joint_loss(state: State, velocity: int) -> Scalar | None:
-    """Return damping and friction of a velocity as a torque; ``None`` if it has neither.
-
-    Friction is Coulomb's c sign(qd), or c tanh(qd / w) with the option ``friction_width``.
-    """
-    scalars, width, loss = state.scalars, state.tree.options.friction_width, None
-    rate = state.qd[velocity]
-    if state.has("damping", velocity):
-        loss = state.own("damping", velocity) * rate
-    if state.has("joint_friction", velocity):
-        friction = state.own("joint_friction", velocity) * _direction(rate, width, scalars)
-        loss = friction if loss is None else loss + friction
-    return loss
-
-
-def loss_of(
-    rate: Scalar, damping: Scalar, friction: Scalar, width: float, scalars: Scalars
-) -> Scalar:
-    """Return damping and friction at a velocity, as ``joint_loss``."""
-    return damping * rate + friction * _direction(rate, width, scalars)
-
-
-def slope_of(
-    rate: Scalar, damping: Scalar, friction: Scalar, width: float, scalars: Scalars
-) -> Scalar:
-    """Return the derivative of ``loss_of`` by the velocity."""
-    if not width:
-        return damping
-    sign = _direction(rate, width, scalars)
-    return damping + friction * (1.0 / width) * ((1.0 - sign) * (1.0 + sign))
-
-
-def _direction(rate: Scalar, width: float, scalars: Scalars) -> Scalar:
-    """Return the sign of a velocity, or a smooth one."""
-    return tanh(rate * (1.0 / width), scalars) if width else scalars.sign(rate)
-
-
-def add_loss_slopes(state: State, matrix: list[list[Scalar]], factor: Scalar | float = 1.0) -> None:
-    """Add the derivatives of damping and friction by velocities to a matrix's diagonal.
-
-    Coulomb friction without a width is constant.
-    """
-    for j in state.tree.velocities.outward():
-        if state.has("damping", j):
-            matrix[j][j] = matrix[j][j] + factor * state.own("damping", j)
-        if (found := _smooth(state, j)) is not None:
-            matrix[j][j] = matrix[j][j] + factor * found[1]
-
-
-def curvature(state: State, velocity: int) -> Scalar | None:
-    """Return the second derivative of a velocity's friction; ``None`` if it has none."""
-    if (found := _smooth(state, velocity)) is None:
-        return None
-    sign, slope = found
-    return (-2.0 / state.tree.options.friction_width) * sign * slope
-
-
-def _smooth(state: State, velocity: int) -> tuple[Scalar, Scalar] | None:
-    """Return tanh(qd / w), and the derivative of friction; ``None`` without smooth friction."""
-    width = state.tree.options.friction_width
-    if not (width and state.has("joint_friction", velocity)):
-        return None
-    sign = _direction(state.qd[velocity], width, state.scalars)
-    own = state.own("joint_friction", velocity) * (1.0 / width)
-    return sign, own * ((1.0 - sign) * (1.0 + sign))
-
-
-def tanh(x: Scalar, scalars: Scalars) -> Scalar:
-    """Return the hyperbolic tangent, to a few roundings also of small numbers.
-
-    Lambert's continued fraction of x / 32, then five doublings, tanh 2y = 2 t / (1 + t^2).
-    """
-    most = scalars.constant(_LARGEST)
-    x = scalars.select(most - x, most, x)
-    y = scalars.select(x + most, -most, x) * (1.0 / 32.0)
-    s = y * y
-    above = y * (((s + 378.0) * s + 17325.0) * s + 135135.0)
-    below = ((28.0 * s + 3150.0) * s + 62370.0) * s + 135135.0
-    t = above / below
-    for _ in range(5):
-        t = 2.0 * t / (1.0 + t * t)
-    return t

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 
-from gridgen.dynamics.actuators import loss_of
+from gridgen.dynamics.losses import loss_of
 from gridgen.dynamics.mass import Mass
 from gridgen.dynamics.motion_derivatives import (
     MassRates,

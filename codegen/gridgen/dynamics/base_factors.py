@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from gridgen.dynamics.actuators import loss_of
 from gridgen.dynamics.base_bodies import Bodies, scale6
 from gridgen.dynamics.base_frame import enter_gradient, enter_masses
+from gridgen.dynamics.losses import loss_of
 from gridgen.dynamics.motion_derivatives import MassRates, add_wrenches, along, flat, read_mass
 from gridgen.dynamics.state import Numbers, State
 from gridgen.symbolic.branches import Branches

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from gridgen.dynamics.aba import ArticulatedInertia, free_armature, rigid_inertia
-from gridgen.dynamics.actuators import joint_loss, loss_of, slope_of
 from gridgen.dynamics.base_bodies import Bodies, scale6
+from gridgen.dynamics.losses import joint_loss, loss_of, slope_of
 from gridgen.dynamics.motion_derivatives import (
     MassRates,
     add_wrenches,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gridgen.dynamics.actuators import add_loss_slopes
 from gridgen.dynamics.crba import add_damping, factorized
 from gridgen.dynamics.linear import Factorization, ldlt_solve
+from gridgen.dynamics.losses import add_loss_slopes
 from gridgen.dynamics.minverse import (
     inverse,
     inverse_by_responses,

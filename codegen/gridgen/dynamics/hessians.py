@@ -13,7 +13,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from gridgen.dynamics.actuators import curvature
 from gridgen.dynamics.configurations import own_joints
 from gridgen.dynamics.conventions import Conversion, natural
 from gridgen.dynamics.derivatives import (
@@ -24,6 +23,7 @@ from gridgen.dynamics.derivatives import (
 from gridgen.dynamics.integrators import scaled, velocities_after
 from gridgen.dynamics.kinematics import joint_rate
 from gridgen.dynamics.linearization import MOVES, Changes, converted, stages, terms
+from gridgen.dynamics.losses import curvature
 from gridgen.dynamics.mass import second_moments
 from gridgen.dynamics.motion_derivatives import EffortRow, add_wrenches, along, followed
 from gridgen.dynamics.second_derivatives import FromAbove, quadratic_row, turned_row

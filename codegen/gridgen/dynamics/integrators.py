@@ -101,8 +101,8 @@ def rk4(state: State, tau: Numbers, dt: Numbers) -> Next:
     """
     if state.tree.contact_model.acts:
         if state.world_axes:
-            conversion, own, tau = natural(state, tau)
-            return conversion.state(*contact_rk4(own, tau, dt[0]))
+            conversion, own, _ = natural(state, tau)
+            return conversion.state(*contact_rk4(own, tau, dt[0], is_world=True))
         return contact_rk4(state, tau, dt[0])
     qd, step, half, commutators = state.qd, dt[0], 0.5 * dt[0], Commutators(state)
 

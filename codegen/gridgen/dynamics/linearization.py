@@ -253,24 +253,21 @@ def _accelerations(state: State, tau: Numbers, damping_step: Scalar | None = Non
 def _actuated(
     state: State, tau: Numbers, *, is_implicit: bool
 ) -> tuple[State, Numbers, Sequence[dict[tuple[int, int], Scalar]]]:
-    """Return the state and the torques with actuators, and the slopes of these by q and by qd.
-
-    A torque depends on the position and the velocity of its own joint. So a direction with the
-    first change of every joint has all slopes by these, and so has that of their velocities.
-    """
-    if not (state.tree.actuators or state.tree.springs):
+    """Return the state and the torques with actuators, and the slopes of these by q and by qd."""
+    if not state.tree.has_forces:
         return state, tau, ()
-    tree, one = state.tree, state.scalars.constant(1.0)
-    own = {body.v_index + k: (body.v_index, k) for body in tree.bodies for k in range(body.nv)}
-    speeds = [Dual(x, Slopes({-1: one})) for x in state.qd]
-    there = along(state, [Slopes({own[j][1]: one}) for j in range(tree.nv)])
+    nv, one = state.tree.nv, state.scalars.constant(1.0)
+    speeds = [Dual(x, Slopes({nv + j: one})) for j, x in enumerate(state.qd)]
+    there = along(state, [Slopes({j: one}) for j in range(nv)])
     there = there.at(there.q, speeds)
     total = actuated(there, [*map(Dual, tau)])
     if is_implicit:
         there, total = damped(there, total)
     found = [slopes_of(tangents_of(t)) for t in total]
-    by_q = {(j, own[j][0] + k): x for j, by in enumerate(found) for k, x in by.items() if k >= 0}
-    slopes = [by_q, {(j, j): by[-1] for j, by in enumerate(found) if -1 in by}]
+    slopes: list[dict[tuple[int, int], Scalar]] = [{}, {}]
+    for j, by in enumerate(found):
+        for k, slope in by.items():
+            slopes[k // nv][j, k % nv] = slope
     return replace(undifferentiated(there), q=state.q, qd=state.qd), values_of([*total]), slopes
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from gridgen.dynamics.frames import base_pose, body_poses, in_canonical
 from gridgen.dynamics.state import State
+from gridgen.model.description import listing
 from gridgen.model.sensors import KINDS
 from gridgen.model.tree import Frame, KinematicTree
 from gridgen.naming import show
@@ -241,12 +242,29 @@ def of_no_sensors(tree: KinematicTree) -> str | None:
 
 
 def of_actuators(tree: KinematicTree) -> str | None:
-    """Refuse a robot with actuators or springs."""
-    if not (tree.actuators or tree.springs):
+    """Refuse a robot with actuators, springs or tendons."""
+    if not tree.has_forces:
         return None
     return (
         "the robot has actuators or springs, whose steps have no second derivatives: take "
         "differences of step_gradient"
+    )
+
+
+def of_coupled_damping(tree: KinematicTree) -> str | None:
+    """Refuse implicit damping of several joints without the steps of contacts."""
+    slows = [
+        one.name
+        for one in tree.actuators
+        if (len(one.terms) != 1 and one.is_implicit)
+        and (one.gain[2] or one.bias[2] or "actuator_gains" in tree.parameters)
+    ]
+    slows += [one.name for one in tree.tendons if one.damping and one.is_implicit]
+    if tree.contact_model.acts or not slows:
+        return None
+    return (
+        f"the damping of {listing(slows, 3)} is of several joints, and not implicit without "
+        "contacts: load the robot with contact=True, or choose another integrator"
     )
 
 

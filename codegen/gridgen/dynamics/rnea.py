@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from gridgen.dynamics.actuators import joint_loss
 from gridgen.dynamics.kinematics import BodyMotion, body_motions
+from gridgen.dynamics.losses import joint_loss
 from gridgen.dynamics.mass import body_mass, body_moments
 from gridgen.dynamics.state import Numbers, State
 from gridgen.symbolic.scalars import Scalar

@@ -22,9 +22,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from gridgen.dynamics.actuators import curvature
 from gridgen.dynamics.derivatives import accelerations_gradient
 from gridgen.dynamics.kinematics import BodyMotion
+from gridgen.dynamics.losses import curvature
 from gridgen.dynamics.motion_derivatives import (
     EffortRow,
     MotionChange,

@@ -17,8 +17,9 @@ from gridgen.dynamics.actuators import (
     actuator_forces,
     actuator_torques,
     clamped,
-    gear_of,
     springs_of,
+    stretch_of,
+    transmission,
 )
 from gridgen.dynamics.contacts.assembly import Pressed
 from gridgen.dynamics.contacts.forward import solved_rows
@@ -371,21 +372,12 @@ def _ballquat(seen: Observation, sensor: Sensor) -> list[Scalar]:
     return [w, x, y, z]
 
 
-def _actuator(seen: Observation, sensor: Sensor) -> tuple[Scalar, Body]:
-    """Return the gear of an actuator, and the body of its joint."""
-    tree = seen.state.tree
-    body = tree.bodies[tree.actuators[sensor.actuator].body]
-    return gear_of(seen.state, sensor.actuator), body
-
-
 def _actuatorpos(seen: Observation, sensor: Sensor) -> list[Scalar]:
-    gear, body = _actuator(seen, sensor)
-    return [gear * seen.state.q[body.q_index]]
+    return [transmission(seen.state, sensor.actuator)[0]]
 
 
 def _actuatorvel(seen: Observation, sensor: Sensor) -> list[Scalar]:
-    gear, body = _actuator(seen, sensor)
-    return [gear * seen.state.qd[body.v_index]]
+    return [transmission(seen.state, sensor.actuator)[1]]
 
 
 def _actuatorfrc(seen: Observation, sensor: Sensor) -> list[Scalar]:
@@ -470,6 +462,10 @@ def _potential(seen: Observation, sensor: Sensor) -> list[Scalar]:
     total = potential_energy(state) - dot(state.g, still)
     for _, stiffness, stretch in springs_of(state):
         total = total + 0.5 * stiffness * dot(stretch, stretch)
+    for tendon in state.tree.tendons:
+        if tendon.stiffness:
+            stretch = stretch_of(state, tendon)
+            total = total + scalars.constant(0.5 * tendon.stiffness) * stretch * stretch
     return [total]
 
 

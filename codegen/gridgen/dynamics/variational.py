@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gridgen.dynamics.actuators import actuated, add_loss_slopes
+from gridgen.dynamics.actuators import actuated
 from gridgen.dynamics.configurations import integrate, own_joints
 from gridgen.dynamics.conventions import natural
 from gridgen.dynamics.crba import factorized, mass_matrix
 from gridgen.dynamics.frames import linear_velocities
 from gridgen.dynamics.kinematics import all_motions, body_motions, joint_rate
 from gridgen.dynamics.linear import ldlt_solve
+from gridgen.dynamics.losses import add_loss_slopes
 from gridgen.dynamics.mass import body_mass
 from gridgen.dynamics.rnea import (
     add_joint_dynamics,

@@ -63,6 +63,8 @@ _EXPLICIT = tuple(name for name in INTEGRATORS if name != "variational")
 
 def _refusals(integrator: str, *others: str) -> tuple[str, ...]:
     of_method = () if integrator in _EXPLICIT else ("of_variational_steps",)
+    if integrator == "implicit":
+        of_method = ("of_coupled_damping",)
     return ("of_a_singular_mass_matrix", *others, *of_method)
 
 

@@ -95,7 +95,9 @@ def place_contacts(
     if "terrain" in chosen:
         contacts = _on_field(description, contacts)
     springs = [contact.softness for contact in contacts]
-    springs += [one for joint in model.joints.values() for one in (joint.limit, joint.friction)]
+    joints = [*model.joints.values()]
+    joints += [one["softness"] for one in description.tendons.values() if "softness" in one]
+    springs += [one for joint in joints for one in (joint.limit, joint.friction)]
     for softness in springs:
         power = softness.solimp[-1]
         if not (POWER * power).is_integer() or power > MAX_POWER:
@@ -240,7 +242,7 @@ def _of_pair(
     if not found:
         raise OptionError(
             f"{where}: the shapes of {show(links[0])} and {show(links[1])} are neither spheres or "
-            "capsules, nor a sphere and a box; choose other links"
+            "capsules, nor a sphere and a box or cylinder; choose other links"
         )
     return tuple(found)
 

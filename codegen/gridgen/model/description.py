@@ -198,6 +198,8 @@ class RobotDescription:
         contact_model: soft constraints of the file.
         constraints: constraints of the file, in the form of the option; ``actuators`` likewise.
         springs:  stiffness of joints by name, and their coordinates without force.
+        tendons:  by name: ``joints`` with their factors, and attributes of the tree's ``Tendon``.
+        gravcomp: share of the weight of links that is compensated, by name.
         mocap:    links that the file's simulator moves relative to the root.
         keyframes: states by name.
         sensors:  sensors of the file, in the form of the option.
@@ -215,6 +217,8 @@ class RobotDescription:
     constraints: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
     actuators: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
     springs: Mapping[str, tuple[float, tuple[float, ...]]] = field(default_factory=dict, hash=False)
+    tendons: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, hash=False)
+    gravcomp: Mapping[str, float] = field(default_factory=dict, hash=False)
     mocap: tuple[str, ...] = ()
     keyframes: Mapping[str, KeyValues] = field(default_factory=dict, hash=False)
     sensors: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)

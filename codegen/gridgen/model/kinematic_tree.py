@@ -14,7 +14,13 @@ from gridgen.functions.arrays import STANDARD_GRAVITY
 from gridgen.model.description import Mesh, Shape
 from gridgen.model.lump import NO_MASS, Lump
 from gridgen.model.pose import NO_DISPLACEMENT, Matrix3, Pose, Vector3, euler_zxz, is_sparse
-from gridgen.model.soft import DEFAULT_SOFTNESS, NO_CONTACTS, ContactModel, Softness
+from gridgen.model.soft import (
+    DEFAULT_SOFTNESS,
+    NO_CONTACTS,
+    ContactModel,
+    JointSoftness,
+    Softness,
+)
 from gridgen.options import RobotOptions
 from gridgen.symbolic.branches import Branches
 from gridgen.symbolic.joints import JointType
@@ -165,29 +171,66 @@ class Frame:
 
 @dataclass(frozen=True)
 class Actuator:
-    """An actuator on a joint: its force is gain times control plus bias, with MuJoCo's parameters.
+    """An actuator: its force is gain times control plus bias, with MuJoCo's parameters.
 
     Attributes:
         name:        name of the actuator.
-        body:        index of the joint's body.
-        gear:        length per position of the joint, and force of the joint per force.
+        terms:       of its length: indices of bodies, and a factor of the position of each joint.
+        gear:        factor of the length, or of ``wrench``, and of the force.
         gain:        constant, per length, per velocity.
         bias:        likewise.
         ctrl_range:  of the control.
         force_range: of the force.
-        joint_range: of the sum of the forces of all actuators on the joint.
+        joint_ranges: of the sum of the forces of all actuators on each joint of ``terms``.
         is_implicit: whether the integrator ``implicit`` includes its damping.
+        offset:      added to the sum of ``terms``.
+        pushed:      index of the body that it pushes; -1 for one on joints.
+        wrench:      force and moment on that body for the force 1, in its canonical frame.
     """
 
     name: str
-    body: int
+    terms: tuple[tuple[int, float], ...]
     gear: float
     gain: tuple[float, ...]
     bias: tuple[float, ...]
     ctrl_range: tuple[float, ...]
     force_range: tuple[float, ...]
-    joint_range: tuple[float, ...]
+    joint_ranges: tuple[tuple[float, ...], ...]
     is_implicit: bool
+    offset: float = 0.0
+    pushed: int = -1
+    wrench: tuple[float, float, float, float, float, float] = (0.0,) * 6
+
+
+@dataclass(frozen=True)
+class Tendon:
+    """A linear combination of joint positions that has a spring, a damper, friction or limits.
+
+    Attributes:
+        name:      name of the tendon.
+        terms:     of its length: indices of bodies, and a factor of the position of each joint.
+        offset:    added to the sum of ``terms``.
+        lower:     limit of the length; -infinity for none.
+        upper:     likewise.
+        softness:  of the limits, with their margin, and of the dry friction.
+        friction:  dry friction.
+        stiffness: of its spring.
+        rest:      least and largest length without a force of the spring.
+        damping:   force per rate of the length.
+        is_implicit: whether the integrator ``implicit`` includes the damping.
+    """
+
+    name: str
+    terms: tuple[tuple[int, float], ...]
+    offset: float = 0.0
+    lower: float = -math.inf
+    upper: float = math.inf
+    softness: JointSoftness = field(default_factory=JointSoftness)
+    friction: float = 0.0
+    stiffness: float = 0.0
+    rest: tuple[float, float] = (0.0, 0.0)
+    damping: float = 0.0
+    is_implicit: bool = True
 
 
 @dataclass(frozen=True)
@@ -370,6 +413,8 @@ class KinematicTree(Branches):
         contact_model: soft constraints, contacts with the ground among them.
         actuators: actuators, in the order of ``ctrl``.
         springs: springs of joints, if they act: with contacts or actuators.
+        tendons: tendons, if they act: with contacts or actuators.
+        lifts: mass of each body whose weight is compensated, in its canonical frame, if that acts.
         sensors: sensors, in the order of their numbers.
         spheres: spheres that stand for links in queries of distance.
         remarks: warnings of the reader.
@@ -394,6 +439,8 @@ class KinematicTree(Branches):
     contact_model: ContactModel = NO_CONTACTS
     actuators: tuple[Actuator, ...] = ()
     springs: tuple[Spring, ...] = ()
+    tendons: tuple[Tendon, ...] = ()
+    lifts: tuple[Lump, ...] = ()
     sensors: tuple[Sensor, ...] = ()
     spheres: SphereModel = field(default_factory=SphereModel)
     remarks: tuple[str, ...] = field(default=(), compare=False)
@@ -408,6 +455,11 @@ class KinematicTree(Branches):
     def fingerprint(self) -> str:
         """Digest of the robot with its options, the same in every process."""
         return hashlib.sha256(f"{self.options.as_data()}{self!r}".encode()).hexdigest()
+
+    @property
+    def has_forces(self) -> bool:
+        """Whether actuators, springs, tendons or compensated weights act in steps."""
+        return bool(self.actuators or self.springs or self.tendons or self.lifts)
 
     @property
     def floating_base(self) -> bool:

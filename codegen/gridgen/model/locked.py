@@ -62,10 +62,20 @@ def lock_joints(description: RobotDescription, lock: Mapping[str, Any]) -> Robot
         for name, position in positions.items()
     }
     held = (_of_the_others(entry, positions) for entry in description.constraints)
+    tendons = {
+        name: {
+            **entry,
+            "joints": {k: x for k, x in entry["joints"].items() if k not in positions},
+            "offset": entry.get("offset", 0.0)
+            + sum(x * positions[k][0] for k, x in entry["joints"].items() if k in positions),
+        }
+        for name, entry in description.tendons.items()
+    }
     return replace(
         description,
         joints=tuple(fixed.get(joint.name, joint) for joint in description.joints),
         constraints=tuple(entry for entry in held if entry is not None),
+        tendons=tendons,
     )
 
 

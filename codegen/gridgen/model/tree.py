@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from gridgen.errors import ModelError, OptionError
-from gridgen.model.actuators import place_actuators, place_springs
+from gridgen.model.actuators import place_actuators, place_springs, place_tendons
 from gridgen.model.constraints import place_constraints
 from gridgen.model.contacts import place_contacts
 from gridgen.model.description import (
@@ -35,7 +35,7 @@ from gridgen.model.kinematic_tree import (
     Spring,
 )
 from gridgen.model.locked import lock_joints
-from gridgen.model.lump import NO_MASS
+from gridgen.model.lump import NO_MASS, Lump
 from gridgen.model.parameters import (
     JOINT_PARAMETERS,
     choose_parameters,
@@ -46,6 +46,7 @@ from gridgen.model.parameters import (
 from gridgen.model.pose import (
     IDENTITY,
     Matrix3,
+    Pose,
     Vector3,
     apply,
     multiply,
@@ -109,9 +110,10 @@ def build_tree(
     _check_magnitudes(description, bodies, parts.frames)
     constraints = place_constraints(description, options.constraints, bodies, parts.frames)
     contact_model = place_contacts(description, options, parts.frames, bodies)
-    actuators = place_actuators(description, options, bodies)
-    acts = contact_model.acts or options.actuators is not False
-    springs = place_springs(description, bodies) if acts and options.joint_dynamics else ()
+    actuators = place_actuators(description, options, bodies, parts.frames)
+    acts = options.joint_dynamics and (contact_model.acts or options.actuators is not False)
+    springs = place_springs(description, bodies) if acts else ()
+    tendons = place_tendons(description, bodies) if acts else ()
     description.warn(_not_acting(description, options, contact_model, springs))
     own = own_parameters(description, parts, bodies, chosen) | own_inputs(
         constraints, contact_model, actuators, springs, chosen
@@ -145,6 +147,12 @@ def build_tree(
             lines[singular[0]],
         )
         description.warn([diagnostic])
+    lifts = _lifts(description, parts, bodies) if acts and description.gravcomp else ()
+    if any(lifts) and "params" in own:
+        raise OptionError(
+            f"{description.source}: parameters has masses, and the file compensates the weight of "
+            "bodies (gravcomp): leave out one of them"
+        )
     _check_convention(options, bodies, own)
     lower, upper, effort, velocity = _limits(parts, coordinates)
     spheres = SphereModel()
@@ -170,6 +178,8 @@ def build_tree(
         contact_model=contact_model,
         actuators=actuators,
         springs=springs,
+        tendons=tendons,
+        lifts=lifts,
         sensors=place_sensors(
             *(description, options, bodies, parts.frames, actuators, (contact_model, constraints)),
             own,
@@ -210,6 +220,20 @@ def _keyframe(
     return {"q": tuple(q.tolist()), "qd": tuple(qd.tolist()), "ctrl": ctrl}
 
 
+def _lifts(description: RobotDescription, parts: Parts, bodies: Sequence[Body]) -> tuple[Lump, ...]:
+    """Return the mass of each body whose weight is compensated."""
+    found, links = [NO_MASS] * len(bodies), {link.name: link for link in description.links}
+    for frame in parts.frames:
+        inertial, share = links[frame.name].inertial, description.gravcomp.get(frame.name, 0.0)
+        if inertial is not None and share and frame.body >= 0:
+            held = replace(inertial, mass=share * inertial.mass)
+            at = Pose(frame.rotation, frame.translation)
+            found[frame.body] = found[frame.body].plus(held, at)
+    return tuple(
+        lump.turned(transpose(body.link_rotation)) for lump, body in zip(found, bodies, strict=True)
+    )
+
+
 def _not_acting(
     description: RobotDescription,
     options: RobotOptions,
@@ -218,8 +242,16 @@ def _not_acting(
 ) -> Iterator[Diagnostic]:
     """Yield what the options leave out of the file."""
     is_driven = options.actuators is not False
+    pulling = [name for name, entry in description.tendons.items() if "softness" in entry]
     for what, option, in_file, acts in (
         ("contacts", "contact", description.contact_model.contacts, contact_model.acts),
+        ("tendons", "contact", pulling, contact_model.acts or is_driven),
+        (
+            "gravity compensation",
+            "actuators",
+            description.gravcomp,
+            contact_model.acts or is_driven,
+        ),
         ("actuators", "actuators", description.actuators, is_driven),
     ):
         if in_file and not acts:

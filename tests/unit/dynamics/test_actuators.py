@@ -223,6 +223,112 @@ def test_linearized_steps_are_those_of_differences(integrator: str, touches: boo
     assert_allclose(found, slopes, rtol=1e-5, atol=1e-5)
 
 
+#: A floating body with two branches, tendons between them, thrusters, and compensated weight.
+GLIDER = """
+<mujoco>
+  <compiler angle="radian"/>
+  <default><geom contype="0" conaffinity="0"/></default>
+  <option integrator="{integrator}" timestep="0.004" tolerance="0" iterations="200"/>
+  <worldbody>
+    <body pos="0 0 1"><freejoint/>
+      <geom type="box" size="0.2 0.1 0.1"/><site name="rotor" pos="0.1 0.2 0" euler="0.2 0.3 0.1"/>
+      <body gravcomp="0.7"><joint name="a" axis="0 1 0.1" ref="0.2" damping="0.1"/>
+        <geom type="capsule" fromto="0 0 0 0 0.3 0" size="0.03"/>
+        <body pos="0 0.3 0"><joint name="b" axis="0 0 1" range="-0.3 0.4"/>
+          <geom type="capsule" fromto="0 0 0 0 0.3 0" size="0.03"/><site name="tip" pos="0 0.3 0"/>
+          <body pos="0 0.3 0" gravcomp="1"><geom size="0.05"/></body>
+        </body>
+      </body>
+      <body pos="0.1 0 0"><joint name="c" axis="1 0 0" frictionloss="0.05"/>
+        <geom type="capsule" fromto="0 0 0 0 0.3 0" size="0.03"/>
+        <body pos="0 0.3 0"><joint name="d" type="slide" axis="1 0 0"/>
+          <geom type="capsule" fromto="0 0 0 0 0.3 0" size="0.03"/></body>
+      </body>
+    </body>
+  </worldbody>
+  <tendon>
+    <fixed name="t1" range="-0.2 0.3" margin="0.05" stiffness="3" damping="0.4"
+           springlength="-0.1 0.15" frictionloss="0.2">
+      <joint joint="a" coef="1.3"/><joint joint="c" coef="-0.6"/></fixed>
+    <fixed name="t2" stiffness="2" springlength="0.1">
+      <joint joint="b" coef="0.5"/><joint joint="d" coef="2"/></fixed>
+    <fixed name="t3" range="-1 0.1"><joint joint="b" coef="-1.5"/></fixed>
+  </tendon>
+  <actuator>
+    <position tendon="t1" kp="4" kv="0.5" gear="1.2" forcerange="-3 3"/>
+    <velocity tendon="t2" kv="0.7"/>
+    <motor tendon="t3" gear="2"/>
+    <motor joint="c" gear="2"/>
+    <general site="rotor" gear="0.1 0.2 1 0.01 0.02 -0.03" biastype="affine"
+             biasprm="0.2 0.5 -0.3" gainprm="2" ctrlrange="0 1"/>
+    <motor site="tip" gear="1 0 0 0 0 0.1"/>
+  </actuator>
+</mujoco>
+"""
+
+
+@pytest.mark.parametrize(
+    ("integrator", "option"),
+    [("implicit", "Euler"), ("implicit", "implicitfast"), ("rk4", "RK4")],
+)
+def test_tendons_and_thrusters_are_those_of_mujoco(integrator: str, option: str) -> None:
+    mujoco = pytest.importorskip("mujoco")
+    model = mujoco.MjModel.from_xml_string(GLIDER.format(integrator=option))
+    options = RobotOptions(joint_dynamics=True, actuators=True, contact=True, convention="mujoco")
+    tree, data = build_tree(from_model(model), options), mujoco.MjData(model)
+    rng, nv, step = np.random.default_rng(0), model.nv, 1e-6
+    x = {name: rng.normal(size=(COUNT, size)) for name, size in (("qd", nv), ("tau", nv))}
+    x["q"], x["ctrl"] = 0.4 * rng.normal(size=(COUNT, nv + 1)), rng.normal(size=(COUNT, model.nu))
+    x["q"][:, 3:7] /= np.linalg.norm(x["q"][:, 3:7], axis=1)[:, None]
+    x |= {"tolerance": np.full((COUNT, 1), 1e-14), "dt": np.full(COUNT, model.opt.timestep)}
+    x["gravity"] = np.array(model.opt.gravity)
+    q, qd = evaluate_reference(tree, f"step_{integrator}", x)
+    (torques,) = evaluate_reference(tree, "actuator_torques", x)
+    for k in range(COUNT):
+        mujoco.mj_resetData(model, data)
+        data.qpos[:], data.qvel[:], data.ctrl[:] = x["q"][k], x["qd"][k], x["ctrl"][k]
+        data.qfrc_applied[:] = x["tau"][k]
+        mujoco.mj_forward(model, data)
+        assert_allclose(torques[k], data.qfrc_actuator, rtol=0.0, atol=1e-12)
+        mujoco.mj_step(model, data)
+        assert_allclose(q[k], data.qpos, rtol=0.0, atol=1e-12)
+        assert_allclose(qd[k], data.qvel, rtol=0.0, atol=1e-10)
+    # The derivative along a random direction of joint positions and velocities.
+    moves = {"q": np.hstack([np.zeros((COUNT, 7)), rng.normal(size=(COUNT, nv - 6))])}
+    moves["qd"] = rng.normal(size=(COUNT, nv))
+    ends = []
+    for s in (step, -step):
+        there = x | {name: x[name] + s * move for name, move in moves.items()}
+        ends.append(evaluate_reference(tree, f"step_{integrator}", there))
+    slope = (ends[0][1] - ends[1][1]) / (2.0 * step)
+    by_state, _ = evaluate_reference(tree, f"step_gradient_{integrator}", x)
+    found = np.einsum("nij,nj->ni", by_state[:, nv:, 6:nv], moves["q"][:, 7:])
+    found += np.einsum("nij,nj->ni", by_state[:, nv:, nv:], moves["qd"])
+    assert_allclose(found, slope, rtol=1e-5, atol=1e-5)
+
+
+def test_damping_of_several_joints_is_implicit_with_contacts_only() -> None:
+    model = pytest.importorskip("mujoco").MjModel.from_xml_string(
+        GLIDER.format(integrator="implicitfast")
+    )
+    robot = gridgen.load(model, joint_dynamics=True, actuators=True)
+    zeros = np.zeros((1, robot.nv))
+    with pytest.raises(
+        ModelError, match=r'"actuator1", "actuator4" and 1 more is of several joints.*contact=True'
+    ):
+        robot.step(np.eye(1, robot.nq, 6), zeros, zeros, 0.01, integrator="implicit")
+
+
+def test_a_thruster_pushes_a_link() -> None:
+    rotor = {"link": "trunk", "gear": (0, 0, 1, 0, 0, 0.02), "name": "rotor"}
+    robot = gridgen.load(OWN / "quadruped.urdf", floating_base=True, actuators=[rotor])
+    q, nv = np.eye(1, robot.nq, 6), robot.nv
+    found = robot.actuator_torques(q, np.zeros((1, nv)), ctrl=[[2.0]])
+    assert_allclose(found[0], [0, 0, 2, 0, 0, 0.04, *[0] * (nv - 6)])
+    with pytest.raises(OptionError, match=r"link and joint|joint and link"):
+        gridgen.load(OWN / "quadruped.urdf", actuators=[{**rotor, "joint": "FL_hip_joint"}])
+
+
 SERVOS = [
     {"joint": joint, "kind": "position", "kp": 5, "kv": 0.3, "ctrlrange": (-1, 1)}
     for joint in ("shoulder", "elbow")
@@ -325,8 +431,8 @@ def test_what_cannot_be_an_actuator_is_named() -> None:
     [
         ('<intvelocity name="a" joint="hip" kp="1" actrange="-1 1"/>', "state .*integrator"),
         ('<muscle name="a" joint="hip" lengthrange="-1 1"/>', "state .*muscle"),
-        ('<motor name="a" site="sole" gear="1 0 0 0 0 0"/>', 'transmission is "site"'),
-        ('<motor name="a" tendon="rope"/>', 'transmission is "tendon"'),
+        ('<motor name="a" site="sole" refsite="toe" gear="1 0 0 0 0 0"/>', "another site"),
+        ('<motor name="a" tendon="rope"/>', "tendon is spatial"),
         ('<adhesion name="a" body="shin" ctrlrange="0 1"/>', 'transmission is "body"'),
         ('<motor name="a" joint="root"/>', "joint with several velocities"),
     ],
@@ -338,8 +444,8 @@ def test_actuators_of_a_file_that_are_not_supported_are_left_out(
     model = mujoco.MjModel.from_xml_string(f"""
       <mujoco><worldbody><body><freejoint name="root"/><geom size="0.1"/><body name="shin">
         <joint name="hip" stiffness="3"/><geom size="0.1"/><site name="sole"/>
-      </body></body></worldbody>
-      <tendon><fixed name="rope"><joint joint="hip" coef="1"/></fixed></tendon>
+        <site name="toe" pos="0 0 1"/></body></body></worldbody>
+      <tendon><spatial name="rope"><site site="sole"/><site site="toe"/></spatial></tendon>
       <actuator><motor joint="hip"/>{actuator}<motor joint="hip" gear="2"/></actuator></mujoco>
     """)
     description = from_model(model)

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from gridgen.dynamics.actuators import tendon_length, tendon_moments
 from gridgen.dynamics.constraints import ConstraintRows, Constraints, Rows
 from gridgen.dynamics.contacts.nearest import kind_of, nearest
 from gridgen.dynamics.contacts.point_sets import PointSets, is_many
@@ -32,6 +33,9 @@ from gridgen.symbolic.spatial import (
     sub,
     transpose,
 )
+
+#: Shapes whose nearest pairs ``max_pairs`` selects.
+ROUND = {ShapeKind.SPHERE, ShapeKind.CAPSULE}
 
 
 @dataclass(frozen=True)
@@ -83,7 +87,7 @@ class SoftConstraints:
         self._rank = {j: rank for rank, j in enumerate(tree.velocities.order)}
         self._motions, self.shift = motions, world_shift(state)
         scalars.begin("constraint", -1)
-        self.rows: list[Row | Block] = [*self._losses(), *self._limits()]
+        self.rows: list[Row | Block] = [*self._losses(), *self._limits(), *self._of_tendons()]
         self.rows += map(self._equality, range(len(tree.constraints)))
         self.points, self._shares, self.beyond = [], [], []  # type: ignore[var-annotated]
         self._touches: list[tuple[Contact, Touch]] = []
@@ -92,8 +96,7 @@ class SoftConstraints:
         many: list[int] = []
         for number in range(len(contacts)) if chosen is None else sorted(chosen):
             contact = contacts[number]
-            is_pair = isinstance(contact.other, Solid)
-            kind = kind_of(contact) if is_pair and ShapeKind.BOX not in contact.kinds else number
+            kind = kind_of(contact) if {*contact.kinds} <= ROUND else number
             kinds.setdefault(kind, []).append(number)
             if self._has_own_columns(contact):
                 many.append(number)
@@ -140,11 +143,9 @@ class SoftConstraints:
         """
         own = self._tree.velocities
         above = {j: {own.parent(below) for below in own.climb(j)} for j in self._rank}
-        for row in self.rows:
-            columns = row.columns if isinstance(row, Block) else ()
-            for at, j in enumerate(columns):
-                above[j].update(columns[:at])
-        for columns in self.sets.columns if self.sets else ():
+        coupled = [row.columns if isinstance(row, Block) else row.velocities for row in self.rows]
+        coupled += self.sets.columns if self.sets else ()
+        for columns in coupled:
             for at, j in enumerate(columns):
                 above[j].update(columns[:at])
         parents = [-1] * len(above)
@@ -203,6 +204,30 @@ class SoftConstraints:
                 row = Row((body.v_index,), (sign,), offset, D, joint=body.joint)
                 row.distance = distance
                 rows.append(row)
+        return rows
+
+    def _of_tendons(self) -> list[Row]:
+        """Return the rows of tendons: of dry friction, and of limits of the length."""
+        tree, scalars, rows = self._tree, self._scalars, []
+        for tendon, invweight in zip(tree.tendons, self._weights.tendons, strict=True):
+            moments, weight = tendon_moments(self._state, tendon), scalars.constant(invweight)
+            columns = [*moments]
+            own, rate = tendon.softness, dot([*moments.values()], [self._qd[j] for j in columns])
+            if tendon.friction:
+                spring = self._spring(own.friction)
+                impedance = spring.impedance(scalars.constant(0.0))
+                R, offset = weight * ((1.0 - impedance) / impedance), spring.damping * rate
+                loss = scalars.constant(tendon.friction)
+                rows.append(
+                    Row(columns, [*moments.values()], offset, 1.0 / R, loss, R, is_scaled=True)
+                )
+            for bound, sign in ((tendon.lower, 1.0), (tendon.upper, -1.0)):
+                if math.isfinite(bound):
+                    distance = sign * (tendon_length(self._state, tendon) - bound) - own.margin
+                    D, offset = self._acting(own.limit, distance, sign * rate, weight)
+                    factors = [sign * moment for moment in moments.values()]
+                    row = Row(columns, factors, offset, D, distance=distance, is_scaled=True)
+                    rows.append(row)
         return rows
 
     def _limited_angle(self, body: Body, own: JointSoftness) -> Row:

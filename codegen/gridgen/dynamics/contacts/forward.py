@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from itertools import chain
 
-from gridgen.dynamics.actuators import actuated, damped
+from gridgen.dynamics.actuators import Moments, actuated, couplings, damped
 from gridgen.dynamics.configurations import integrate
 from gridgen.dynamics.constraints import Rows
 from gridgen.dynamics.contacts.softness import MINVAL
@@ -223,7 +223,7 @@ def contact_step(
     found = solution(state, actuated(state, tau))
     a = found.a
     if is_damping_implicit:
-        a = _slowed(state, damped(state, tau)[0], found, dt)
+        a = _slowed(state, Damping(damped(state, tau)[0], couplings(state), dt), found)
     scalars.begin("step", -1)
     velocity, rate = in_world(state, state.qd), in_world(state, a)
     along = [dt * (v + share * dt * r) for v, r in zip(velocity, rate, strict=True)]
@@ -231,48 +231,100 @@ def contact_step(
     return q_next, in_bodies(state.at(q_next, state.qd), _ahead(velocity, dt, rate))
 
 
-def _slowed(state: State, own: State, found: Solution, dt: Scalar) -> list[Scalar]:
-    """Return (M + dt D)^-1 M a = a - (M + dt D)^-1 dt D a, with the damping D of ``own``."""
-    scalars, zero = state.scalars, state.scalars.constant(0.0)
+@dataclass(frozen=True)
+class Damping:
+    """The implicit damping dt D of a step.
+
+    Attributes:
+        state:   state of the robot, with the damping of each velocity.
+        coupled: damping of several joints; see ``couplings``.
+        dt:      length of the step.
+    """
+
+    state: State
+    coupled: Sequence[tuple[Moments, Scalar]]
+    dt: Scalar
+
+    def times(self, x: Sequence[Scalar]) -> list[Scalar]:
+        """Return dt D x."""
+        total = [factor * one for factor, one in zip(self._diagonal, x, strict=True)]
+        for moments, damping in self.coupled:
+            for i, j in self._pairs(moments):
+                total[i] = total[i] + self.dt * damping * moments[i] * moments[j] * x[j]
+        return total
+
+    def add_to(self, H: Rows, value: Callable[[Scalar], Scalar]) -> None:
+        """Add the values of dt D to a symmetric matrix."""
+        for j, d in enumerate(self._diagonal):
+            H[j][j] = H[j][j] + value(d)
+        for moments, damping in self.coupled:
+            for i, j in self._pairs(moments):
+                H[i][j] = H[i][j] + value(self.dt * damping * moments[i] * moments[j])
+
+    def _pairs(self, moments: Moments) -> Iterator[tuple[int, int]]:
+        """Yield the pairs of a joint and itself or an ancestor, in both orders."""
+        branches = self.state.tree.velocities
+        above = {j: {branches.parent(k) for k in branches.climb(j)} | {j} for j in moments}
+        for i in moments:
+            yield from ((i, j) for j in moments if j in above[i] or i in above[j])
+
+    @property
+    def _diagonal(self) -> list[Scalar]:
+        own, zero = self.state, self.state.scalars.constant(0.0)
+        return [
+            self.dt * own.own("damping", j) if own.has("damping", j) else zero
+            for j in range(own.tree.nv)
+        ]
+
+
+def _slowed(state: State, damping: Damping, found: Solution) -> list[Scalar]:
+    """Return (M + dt D)^-1 M a = a - (M + dt D)^-1 dt D a."""
+    scalars = state.scalars
     scalars.begin("solve", -1)
     H = [list(row) for row in found.M]
-    D = [dt * own.own("damping", j) if own.has("damping", j) else zero for j in range(len(H))]
-    pull = [d * a for d, a in zip(D, found.a, strict=True)]
+    pull = damping.times(found.a)
     if not isinstance(scalars, ColumnScalars):
-        for j, d in enumerate(D):
-            H[j][j] = H[j][j] + d
-        return [x - y for x, y in zip(found.a, ldlt_solve(factorized(state, H), pull), strict=True)]
+        damping.add_to(H, lambda x: x)
+        y = ldlt_solve(factorized(state, H), pull)
+        return [x - slow for x, slow in zip(found.a, y, strict=True)]
     known = undifferentiated(state).at_rest.without("f_ext")
-    for j, d in enumerate(D):
-        H[j][j] = H[j][j] + values_of(d)
-    factors = factorized(known, H)
-    y = ldlt_solve(factors, values_of(pull))
+    damping.add_to(H, values_of)
+    own = factorized(known, H)
+    y = ldlt_solve(own, values_of(pull))
     rest = known.at(known.q, [known.scalars.constant(0.0)] * len(y))
     by_q, _ = inverse_dynamics_gradient(rest, y)  # M y
     moves = _products(by_q, tangent_of(known, known.q, tangents_of([*state.q])))
+    slow = damping.times([*map(Dual, y)])
     errors = [
-        slopes_of(tangents_of(t)) + -(slopes_of(tangents_of(d)) * x + move)
-        for t, d, x, move in zip(pull, D, y, moves, strict=True)
+        slopes_of(tangents_of(t)) + -(slopes_of(tangents_of(s)) + move)
+        for t, s, move in zip(pull, slow, moves, strict=True)
     ]
-    changes = _solved_columns(factors, errors)
+    changes = _solved_columns(own, errors)
     return [a - Dual(x, dx) for a, x, dx in zip(found.a, y, changes, strict=True)]
 
 
-def contact_rk4(state: State, tau: Numbers, dt: Scalar) -> tuple[list[Scalar], list[Scalar]]:
+def contact_rk4(
+    state: State, tau: Numbers, dt: Scalar, *, is_world: bool = False
+) -> tuple[list[Scalar], list[Scalar]]:
     """Return the state after a step of MuJoCo's Runge-Kutta method of order four.
 
     Free joints move along paths in the world; they and ball joints along rotation vectors in the
-    body's axes.
+    body's axes. ``is_world``: whether the forces on free joints are constant in the world.
     """
+
+    def rates_of(state: State) -> list[Scalar]:
+        own = in_bodies(state, tau) if is_world else tau
+        return in_world(state, solution(state, actuated(state, own)).a)
+
     first, half = in_world(state, state.qd), 0.5 * dt
-    velocity, velocities, rates = first, [first], [_rates_in_world(state, tau)]
+    velocity, velocities, rates = first, [first], [rates_of(state)]
     for length in (half, half, dt):
         state.scalars.begin("step", -1)
         along = [length * v for v in velocities[-1]]
         there = state.at(moved_in_world(state, along), ())
         velocity = _ahead(first, length, rates[-1])
         velocities.append(_rates_of_paths(state, along, velocity))
-        rates.append(_rates_in_world(state.at(there.q, in_bodies(there, velocity)), tau))
+        rates.append(rates_of(state.at(there.q, in_bodies(there, velocity))))
     state.scalars.begin("step", -1)
     sixth = dt * (1.0 / 6.0)
     path, rate = (
@@ -301,10 +353,6 @@ def _rates_of_paths(state: State, along: Numbers, velocity: Numbers) -> list[Sca
 
 def _ahead(velocity: Numbers, dt: Scalar, rate: Numbers) -> list[Scalar]:
     return [v + dt * r for v, r in zip(velocity, rate, strict=True)]
-
-
-def _rates_in_world(state: State, tau: Numbers) -> list[Scalar]:
-    return in_world(state, solution(state, actuated(state, tau)).a)
 
 
 def in_world(state: State, v: Numbers) -> list[Scalar]:

@@ -15,7 +15,7 @@ TINY = 1e-30
 
 @dataclass
 class Row:
-    """A constraint on a joint: a limit, or dry friction of one velocity.
+    """A constraint on a joint or a tendon: a limit, or dry friction.
 
     Attributes:
         velocities: indices of the joint's velocities.
@@ -26,6 +26,7 @@ class Row:
         R:        regularizer of dry friction.
         joint:    name of the joint, of a limit.
         distance: from a limit less its margin; the limit acts where it is negative.
+        is_scaled: whether a single factor may be another one than 1 and -1.
     """
 
     velocities: Sequence[int]
@@ -36,6 +37,7 @@ class Row:
     R: float = 0.0
     joint: str = ""
     distance: Scalar = 0.0
+    is_scaled: bool = False
 
     @property
     def offsets(self) -> list[Scalar]:
@@ -53,7 +55,7 @@ class Row:
 
     def add_stiffness(self, H: Rows, stiffness: Rows) -> None:
         """Add J^T C J to the lower triangle of a matrix."""
-        if len(self.velocities) == 1:
+        if len(self.velocities) == 1 and not self.is_scaled:
             (j,) = self.velocities
             H[j][j] = H[j][j] + stiffness[0][0]
             return

@@ -30,15 +30,17 @@ class Weights:
     Attributes:
         velocities: of each velocity.
         links:      of links in contacts and constraints, translational and rotational.
+        tendons:    of the lengths of tendons.
     """
 
     velocities: tuple[float, ...]
     links: Mapping[str, tuple[float, float]]
+    tendons: tuple[float, ...]
 
 
 @lru_cache(maxsize=8)
 def weights(tree: KinematicTree) -> Weights:
-    """Compute MuJoCo's ``dof_invweight0`` and ``body_invweight0`` of a robot."""
+    """Compute MuJoCo's ``dof_``, ``body_`` and ``tendon_invweight0`` of a robot."""
     q = [0.0] * tree.nq
     for body in tree.bodies:
         if body.nq > 1:
@@ -72,7 +74,12 @@ def weights(tree: KinematicTree) -> Weights:
         found = np.einsum("ij,jk,ik->i", J, inverse, J)
         slide, spin = (float(part.mean()) for part in (found[:3], found[3:]))
         links[link] = max(slide, MINVAL), max(spin, MINVAL)
-    return Weights(tuple(map(float, diagonal)), links)
+    pulls = np.zeros((len(tree.tendons), tree.nv))
+    for row, tendon in zip(pulls, tree.tendons, strict=True):
+        for index, factor in tendon.terms:
+            row[tree.bodies[index].v_index] = factor
+    tendons = tuple(np.einsum("ij,jk,ik->i", pulls, inverse, pulls).tolist())
+    return Weights(tuple(map(float, diagonal)), links, tendons)
 
 
 def softness_of(tree: KinematicTree, joint: str) -> JointSoftness:

@@ -25,7 +25,8 @@ class Assembly:
         source: name of the model in messages.
         contact_model: soft constraints.
         actuators: in the form of the option.
-        springs: stiffness and coordinates without force of joints.
+        springs: stiffness and coordinates without force of joints; ``tendons`` and ``gravcomp``
+            likewise as in the description.
         mocap: links that the simulator moves relative to the root.
         keyframes: states by name.
         sensors: in the form of the option.
@@ -41,6 +42,8 @@ class Assembly:
     contact_model: ContactModel = NO_CONTACTS
     actuators: Sequence[Mapping[str, Any]] = ()
     springs: dict[str, tuple[float, tuple[float, ...]]] = field(default_factory=dict)
+    tendons: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    gravcomp: dict[str, float] = field(default_factory=dict)
     mocap: Sequence[str] = ()
     keyframes: dict[str, KeyValues] = field(default_factory=dict)
     sensors: Sequence[Mapping[str, Any]] = ()
@@ -69,7 +72,8 @@ class Assembly:
         self._check_finite()
         soft: tuple[Any, ...] = () if self.contact_model == NO_CONTACTS else (self.contact_model,)
         soft += tuple(one for one in (self.actuators, self.springs, self.keyframes) if one)
-        soft += tuple(one for one in (self.sensors, self.qpos0, self.gravity) if one)
+        rest = self.sensors, self.qpos0, self.gravity, self.tendons, self.gravcomp
+        soft += tuple(one for one in rest if one)
         text = repr((name, links, joints, held, "in order", *soft)).encode("utf-8", "replace")
         digest = hashlib.sha256(text).hexdigest()
         description = RobotDescription(
@@ -83,6 +87,8 @@ class Assembly:
             contact_model=self.contact_model,
             actuators=tuple(self.actuators),
             springs=self.springs,
+            tendons=self.tendons,
+            gravcomp=self.gravcomp,
             mocap=tuple(self.mocap),
             keyframes=self.keyframes,
             sensors=tuple(self.sensors),

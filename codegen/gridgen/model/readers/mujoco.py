@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -50,9 +50,16 @@ from gridgen.model.readers.mujoco_contacts import (
     solref_of,
     uncovered,
 )
-from gridgen.model.readers.mujoco_fields import JOINT, JOINT_IN_PARENT, read_actuators, used
+from gridgen.model.readers.mujoco_fields import (
+    JOINT,
+    JOINT_IN_PARENT,
+    joints_of,
+    read_actuators,
+    used,
+)
 from gridgen.model.readers.mujoco_sensors import read_sensors
 from gridgen.model.readers.packages import library, require
+from gridgen.model.soft import JointSoftness, Softness
 from gridgen.model.validation import check_body_count
 from gridgen.naming import show
 
@@ -73,12 +80,6 @@ FIXED = 0
 
 IMPEDANCES = 1e-4, 0.9999
 """Bounds of ``solimp`` (mjMINIMP, mjMAXIMP)."""
-
-NOT_TAKEN = {
-    "ntendon": ("tendons", ()),
-    "nplugin": ("plugins", ()),
-}
-"""Counts of elements that apply forces, their names, and the flags that disable them."""
 
 MAX_LINKS = 100_000
 """Maximum number of bodies of a model."""
@@ -152,8 +153,8 @@ def from_model(
     The description contains bodies, inertias, and hinge, slide, ball and free joints in MuJoCo's
     order, with their limits, armature, damping and friction. It includes armature and damping of
     actuators on joints. Equality constraints of bodies, sites and joints become constraints, whose
-    stabilization is ``solref``. Contacts, tendons, actuator forces and springs are ignored with a
-    warning, since forces are arguments of functions.
+    stabilization is ``solref``. Spatial tendons and other forces that gridgen lacks are ignored
+    with a warning: forces are arguments of functions.
 
     Raises:
         ModelError: the model has a flex, a free joint with translational armature,
@@ -202,7 +203,7 @@ class _Reader:
         self.made.contact_model = read_contacts(
             self.model, self.mujoco, self.link_of, self.joint_of
         )
-        self.made.actuators = [*read_actuators(self.model, self.mujoco, self.joint_of)]
+        self.made.actuators = [*self.actuators()]
         self.keyframes()
         self.made.sensors = [*read_sensors(self.model, self.mujoco, self.link_of, self.joint_of)]
         if any("_signs" in one for one in self.made.sensors):
@@ -229,8 +230,8 @@ class _Reader:
             loss = self.newer("actuator_damping", index)
             where = f"actuator {show(model.actuator(index).name or str(index))}"
             if model.actuator_trntype[index] not in (JOINT, JOINT_IN_PARENT):
-                if own:
-                    problem = "has armature and acts on no joint"
+                if own or loss:
+                    problem = "has armature or damping and acts on no joint"
                     raise self.refused(where, problem, "set it to zero")
                 continue
             if self.is_polynomial("actuator", index):
@@ -398,6 +399,67 @@ class _Reader:
             self.made.links.append(Link(name))
             self.made.joints.append(Joint(joint, "fixed", self.link_of[int(body)], name, pose))
 
+    def actuators(self) -> Iterator[Mapping[str, Any]]:
+        """Add the tendons of joints, and yield the actuators."""
+        model, linear = self.model, {}
+        for index in range(model.ntendon):
+            name = self.made.name("tendon", model.tendon(index).name or f"tendon{index}")
+            forces = self.tendon(index)
+            if joints := joints_of(model, index):
+                linear[index] = name
+                own = {self.joint_of[joint]: factor for joint, factor in joints.items()}
+                self.made.tendons[name] = {"joints": own, **forces}
+                forces = {
+                    field: values
+                    for field in ("stiffnesspoly", "springyield", "dampingpoly")
+                    if np.any(values := self.newer(f"tendon_{field}", index))
+                }
+                why = "has a nonlinear spring or damper"
+            else:
+                why = "is spatial, and has forces or limits"
+            if forces:
+                self.made.note(f"tendon {show(name)}", f"{why}, which gridgen ignores", _F)
+            if np.any(self.newer("tendon_actfrclimited", index)):
+                problem = "limits the forces of its actuators, which gridgen ignores"
+                self.made.note(f"tendon {show(name)}", problem, "give forcerange to them")
+        names = {link.name for link in self.made.links}
+        sites = {
+            k: name
+            for k in range(model.nsite)
+            if (name := model.site(k).name) in names and model.body_weldid[model.site_bodyid[k]]
+        }
+        return read_actuators(model, self.mujoco, self.joint_of, linear, sites)
+
+    def tendon(self, index: int) -> dict[str, Any]:
+        """Return the forces and limits of a tendon."""
+        model, found = self.model, dict[str, Any]()
+        softness = {
+            side: Softness(
+                solref_of(getattr(model, f"tendon_solref_{side}")[index]),
+                tuple(getattr(model, f"tendon_solimp_{side}")[index].tolist()),
+            )
+            for side in ("lim", "fri")
+        }
+        if model.tendon_limited[index] and not self.is_disabled("LIMIT", "CONSTRAINT"):
+            found["lower"], found["upper"] = model.tendon_range[index].tolist()
+        if not self.is_disabled("FRICTIONLOSS", "CONSTRAINT"):
+            found["friction"] = float(model.tendon_frictionloss[index])
+        if not self.is_disabled("SPRING", "PASSIVE"):
+            found["stiffness"] = float(model.tendon_stiffness[index])
+            found["rest"] = tuple(model.tendon_lengthspring[index].tolist())
+        if self.damps and not self.is_disabled("PASSIVE"):
+            found["damping"] = float(model.tendon_damping[index])
+        if not any(found.get(key) for key in ("lower", "upper", *_PULLS)):
+            return {}
+        kind = self.mujoco.mjtIntegrator
+        found["is_implicit"] = model.opt.integrator not in (
+            int(kind.mjINT_EULER),
+            int(kind.mjINT_RK4),
+        )
+        margin = float(model.tendon_margin[index])
+        found["softness"] = JointSoftness(softness["lim"], margin, softness["fri"])
+        return found
+
     def keyframes(self) -> None:
         """Add the keyframes; one without a name is ``key2``, with its index in the file."""
         model = self.model
@@ -494,17 +556,18 @@ class _Reader:
     def note_forces(self) -> None:
         """Record ignored sources of force, for a warning, and the gravity of the file."""
         model = self.model
-        found = [
-            what
-            for count, (what, flags) in NOT_TAKEN.items()
-            if getattr(model, count) and not self.is_disabled(*flags)
-        ]
+        found = ["plugins"] if model.nplugin else []
         if not self.is_disabled("CONTACT", "CONSTRAINT"):
             found += uncovered(model, self.mujoco)
         if model.opt.density or model.opt.viscosity:
-            found.append("a fluid")
-        if np.any(model.body_gravcomp):
-            found.append("gravity compensation")
+            found.append("a fluid" + " with wind" * bool(np.any(model.opt.wind)))
+        if not self.is_disabled("PASSIVE", "GRAVITY"):
+            self.made.gravcomp = {
+                self.link_of[int(body)]: float(model.body_gravcomp[body])
+                for body in np.flatnonzero(model.body_gravcomp)
+            }
+            if any(self.newer("jnt_actgravcomp", slice(None)) * model.jnt_actfrclimited):
+                found.append("ranges of actuators that include gravity compensation")
         if found:
             self.made.note("the model", f"has {', '.join(found)}, which gridgen ignores", _F)
         if model.nmocap:
@@ -538,6 +601,8 @@ class _Reader:
 
 
 _F = "give its forces as tau or f_ext"
+#: Forces of a tendon.
+_PULLS = ("stiffness", "damping", "friction")
 
 
 def _vector(values: Any) -> Vector3:

@@ -26,7 +26,9 @@ TAKEN = r"""
     dof_(armature|damping|frictionloss)
     actuator_(trntype|trnid|outadr|gear|armature|damping|dyntype|gaintype|gainprm|biastype)
     actuator_(biasprm|ctrllimited|ctrlrange|forcelimited|forcerange|group|delay|plugin|ctrlnum)
-    actuator_outnum jnt_stiffness qpos_spring opt.(integrator|disableactuator)
+    actuator_outnum jnt_stiffness qpos_spring opt.(integrator|disableactuator) body_gravcomp
+    ntendon tendon_(adr|num|limited|range|margin|stiffness|damping|frictionloss|lengthspring)
+    tendon_(solref_lim|solimp_lim|solref_fri|solimp_fri) wrap_(type|objid|prm)
     opt.(disableflags|gravity|cone|impratio|timestep)
     mjDSBL_(CONSTRAINT|EQUALITY|FRICTIONLOSS|LIMIT|CONTACT|PASSIVE|SPRING|DAMPER|GRAVITY)
     mjDSBL_(FILTERPARENT|REFSAFE|ACTUATION|CLAMPCTRL)
@@ -34,22 +36,20 @@ TAKEN = r"""
 """Fields and flags that the reader uses."""
 
 NAMED = """
-    nflex njnt neq ntendon nu nactuator nplugin nmocap geom_(adhesion|surfacevel)
+    nflex njnt neq nu nactuator nplugin nmocap geom_(adhesion|surfacevel)
     tendon_armature dof_dampingpoly actuator_dampingpoly
-    jnt_stiffnesspoly jnt_springyield body_gravcomp opt.noslip_iterations
+    jnt_stiffnesspoly jnt_springyield opt.noslip_iterations
     mjENBL_(OVERRIDE|DIAGEXACT|SLEEP|IPC|SPECULATIVE)
-    opt.(density|viscosity)
+    opt.(density|viscosity|wind) tendon_(actfrclimited|stiffnesspoly|dampingpoly|springyield)
+    jnt_actgravcomp
 """
 """Fields that raise an error or a warning."""
 
 INSIDE = r"""
     actuator_(ctrladr|ctrlspec|actadr|actnum|cranklength|dynprm|actlimited|actrange|actearly)
     actuator_(history|historyadr|acc0|length0|lengthrange)
-    tendon_(type|adr|num|actuatorid|plasticadr|limited|actfrclimited|range|actfrcrange|margin)
-    tendon_(stiffness|stiffnesspoly|damping|dampingpoly|frictionloss|lengthspring|springyield)
-    tendon_(length0|invweight0|solref_lim|solimp_lim|solref_fri|solimp_fri|treenum|treeid)
-    ten_J_\w+ wrap_\w+ exclude_\w+ plugin\w* flex\w+ nflex\w+
-    jnt_(plasticadr|actgravcomp) body_plugin
+    tendon_(type|actuatorid|plasticadr|actfrcrange|length0|invweight0|treenum|treeid)
+    ten_J_\w+ wrap_\w+ exclude_\w+ plugin\w* flex\w+ nflex\w+ jnt_plasticadr body_plugin
 """
 """Details of features that raise an error or a warning: forces and deformable bodies."""
 
@@ -73,7 +73,7 @@ OTHER = r"""
     ntuple\w* tuple_\w+ nuser\w+ \w+_user nnames\w* names_map name_\w+ n?paths
     npluginattr npluginstate
     opt.(ccd|mpr|ls|noslip|sdf|o)_\w+ opt.(apirate|enableflags)
-    opt.(iterations|jacobian|sleep_tolerance|solver|tolerance|magnetic|wind)
+    opt.(iterations|jacobian|sleep_tolerance|solver|tolerance|magnetic)
     mjDSBL_(WARMSTART|SENSOR|MIDPHASE|EULERDAMP|AUTORESET)
     mjDSBL_(NATIVECCD|ISLAND|MULTICCD)
     mjNDISABLE mjNENABLE
@@ -115,8 +115,8 @@ def used(model: Any, mujoco: Any) -> list[str]:
     return found
 
 
-JOINT, JOINT_IN_PARENT = range(2)
-"""MuJoCo's transmission types that act on a joint (mjtTrn)."""
+JOINT, JOINT_IN_PARENT, TENDON, AT_SITE = 0, 1, 3, 4
+"""MuJoCo's transmission types that are read (mjtTrn)."""
 
 AFFINE = {"gaintype": 1, "biastype": 1}
 """The largest type of gain and bias that has no state and three parameters (mjtGain, mjtBias)."""
@@ -129,14 +129,20 @@ GROUPS = 31
 
 
 def read_actuators(
-    model: Any, mujoco: Any, joints: Mapping[int, str]
+    model: Any,
+    mujoco: Any,
+    joints: Mapping[int, str],
+    tendons: Mapping[int, str],
+    sites: Mapping[int, str],
 ) -> Iterator[Mapping[str, Any]]:
     """Yield the actuators of a model; one that is not supported has its ``problem``.
 
     Args:
-        model:  the model.
-        mujoco: MuJoCo's module.
-        joints: name of each joint.
+        model:   the model.
+        mujoco:  MuJoCo's module.
+        joints:  name of each joint.
+        tendons: name of each tendon that is linear in joints.
+        sites:   link of each site that has a name and moves.
     """
     option, flags = model.opt, mujoco.mjtDisableBit.__members__
 
@@ -146,12 +152,20 @@ def read_actuators(
     explicit = (int(mujoco.mjtIntegrator.mjINT_EULER), int(mujoco.mjtIntegrator.mjINT_RK4))
     for index in range(getattr(model, "nactuator", model.nu)):
         name = model.actuator(index).name or f"actuator{index}"
-        if problem := _problem(model, mujoco, index):
+        if problem := _problem(model, mujoco, index, tendons, sites):
             yield {"name": name, "problem": problem}
             continue
-        joint = int(model.actuator_trnid[index, 0])
-        entry: dict[str, Any] = {"name": name, "kind": "general", "joint": joints[joint]}
+        on = int(model.actuator_trnid[index, 0])
+        entry: dict[str, Any] = {"name": name, "kind": "general"}
         entry["gear"] = float(model.actuator_gear[index, 0])
+        if model.actuator_trntype[index] == TENDON:
+            entry["tendon"] = tendons[on]
+        elif model.actuator_trntype[index] == AT_SITE:
+            entry |= {"link": sites[on], "gear": tuple(model.actuator_gear[index].tolist())}
+        else:
+            entry["joint"] = joints[on]
+            if model.jnt_actfrclimited[on]:
+                entry["actuatorfrcrange"] = tuple(model.jnt_actfrcrange[on].tolist())
         entry["implicit"] = option.integrator not in explicit
         group = int(model.actuator_group[index])
         is_off = 0 <= group < GROUPS and option.disableactuator & (1 << group)
@@ -166,21 +180,47 @@ def read_actuators(
             is_on = getattr(model, f"actuator_{limited}")[index]
             if is_on and not (key == "ctrlrange" and is_disabled("CLAMPCTRL")):
                 entry[key] = tuple(getattr(model, f"actuator_{key}")[index].tolist())
-        if model.jnt_actfrclimited[joint]:
-            entry["actuatorfrcrange"] = tuple(model.jnt_actfrcrange[joint].tolist())
         yield entry
 
 
-def _problem(model: Any, mujoco: Any, index: int) -> str | None:
+def joints_of(model: Any, tendon: int) -> Mapping[int, float]:
+    """Return the joints of a tendon, with the factors of their positions; none if it is spatial."""
+    first = model.tendon_adr[tendon]
+    own = slice(first, first + model.tendon_num[tendon])
+    if model.wrap_type[first] != OF_JOINT:
+        return {}
+    found: dict[int, float] = {}
+    for joint, factor in zip(model.wrap_objid[own].tolist(), model.wrap_prm[own], strict=True):
+        found[joint] = found.get(joint, 0.0) + float(factor)
+    return found
+
+
+OF_JOINT = 1
+"""MuJoCo's kind of an element of a fixed tendon (mjtWrap)."""
+
+
+def _problem(
+    model: Any, mujoco: Any, index: int, tendons: Mapping[int, str], sites: Mapping[int, str]
+) -> str | None:
     """Return why an actuator is not supported."""
 
     def word(kind: str, field: str) -> str:
         value = getattr(mujoco, f"mjt{kind}")(int(getattr(model, f"actuator_{field}")[index]))
         return show(value.name.partition("_")[2].lower())
 
-    if model.actuator_trntype[index] not in (JOINT, JOINT_IN_PARENT):
-        return f"its transmission is {word('Trn', 'trntype')}, not a joint"
-    if model.jnt_type[model.actuator_trnid[index, 0]] not in (2, 3):
+    kind, (on, relative_to) = model.actuator_trntype[index], model.actuator_trnid[index].tolist()
+    if kind == TENDON and on not in tendons:
+        return "its tendon is spatial"
+    if kind == TENDON:
+        if any(model.jnt_actfrclimited[joint] for joint in joints_of(model, on)):
+            return "its tendon is of joints with actuatorfrcrange"
+    elif kind == AT_SITE:
+        if on not in sites or relative_to >= 0:
+            why = "relative to another site" if relative_to >= 0 else "without a name, or fixed"
+            return f"its site is {why}"
+    elif kind not in (JOINT, JOINT_IN_PARENT):
+        return f"its transmission is {word('Trn', 'trntype')}, not a joint, tendon or site"
+    elif model.jnt_type[on] not in (2, 3):
         return "it acts on a joint with several velocities"
     if model.actuator_dyntype[index] or model.actuator_plugin[index] >= 0:
         return f"it has a state (dyntype {word('Dyn', 'dyntype')}), which steps do not integrate"
