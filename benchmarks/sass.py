@@ -79,22 +79,31 @@ def kernels_of(cubin: Path) -> list[Code]:
     Raises:
         Unavailable: there is no disassembler, or it cannot read the file.
     """
-    command = (_disassembler(), "--print-code", "--no-dataflow", "--emit-json", str(cubin))
+    return counted(_disassembled(cubin), functions_of(cubin.read_bytes()))
+
+
+def kernel_of(image: bytes) -> Code:
+    """Count the only kernel of a cubin in memory; see ``kernels_of``."""
+    (code,) = counted(disassembled(image), functions_of(image))
+    return code
+
+
+def disassembled(image: bytes) -> Any:
+    """Return what nvdisasm shows of a cubin in memory: a header, then kernels."""
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(image)
+        file.flush()
+        return _disassembled(Path(file.name))
+
+
+def _disassembled(cubin: Path) -> Any:
+    command = (disassembler(), "--print-code", "--no-dataflow", "--emit-json", str(cubin))
     try:
         result = subprocess.run(command, capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError) as error:
         said = getattr(error, "stderr", "") or str(error)
         raise Unavailable(f"{cubin}: nvdisasm cannot read it: {said.strip()}") from error
-    return counted(json.loads(result.stdout), functions_of(cubin.read_bytes()))
-
-
-def kernel_of(image: bytes) -> Code:
-    """Count the only kernel of a cubin in memory; see ``kernels_of``."""
-    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
-        file.write(image)
-        file.flush()
-        (code,) = kernels_of(Path(file.name))
-    return code
+    return json.loads(result.stdout)
 
 
 @dataclass(frozen=True)
@@ -107,11 +116,26 @@ class Function:
     end: int
 
 
-def functions_of(image: bytes) -> list[Function]:
-    """Return the functions that the table of symbols of an ELF64 file names."""
+def _headers(image: bytes) -> list[tuple[int, ...]]:
+    """Return the headers of the sections of an ELF64 file."""
     (table,) = struct.unpack_from("<Q", image, 40)
     size, number = struct.unpack_from("<HH", image, 58)
-    headers = [struct.unpack_from("<IIQQQQIIQQ", image, table + size * i) for i in range(number)]
+    return [struct.unpack_from("<IIQQQQIIQQ", image, table + size * i) for i in range(number)]
+
+
+def sections(image: bytes) -> Iterator[tuple[str, bytes]]:
+    """Yield the names of the sections of an ELF64 file, each with its bytes."""
+    headers = _headers(image)
+    (names,) = struct.unpack_from("<H", image, 62)
+    texts = headers[names][4]
+    for name, _, _, _, begin, length, *_ in headers:
+        end = image.index(b"\0", texts + name)
+        yield image[texts + name : end].decode(), image[begin : begin + length]
+
+
+def functions_of(image: bytes) -> list[Function]:
+    """Return the functions that the table of symbols of an ELF64 file names."""
+    headers = _headers(image)
     found = []
     for _, kind, _, _, begin, length, names, _, _, entry in headers:
         if kind == _SYMBOLS:
@@ -236,7 +260,7 @@ def _code(kernel: Mapping[str, Any], functions: Sequence[Function]) -> Code:
 
 
 @cache
-def _disassembler() -> str:
+def disassembler() -> str:
     """Return nvdisasm: that of the wheel, else that of an installed toolkit."""
     folders: Iterable[Path] = map(Path, sys.path)
     wheels = (place for at in folders for place in sorted(at.glob("nvidia/cu*/bin/nvdisasm*")))
