@@ -179,6 +179,9 @@ class Batch:
         if name not in _FIELDS:
             near = similar(name, _FIELDS) or tuple(_FIELDS)
             raise OptionError(f"{show_value(name)} cannot vary; the nearest are {', '.join(near)}")
+        kinds = self.model.actuator_trntype[self._driven]
+        if name == "actuator_gear" and (kinds == self._mujoco.mjtTrn.mjTRN_SITE).any():
+            raise OptionError(f"{name} cannot vary: an actuator at a site has six gears")
         if name not in self._expanded:
             own = self.model.opt.gravity if name == "opt.gravity" else getattr(self.model, name)
             before = dict(self._expanded)
