@@ -14,8 +14,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from gridgen.papers.schedules import paper_work
-from gridgen.schedules.cfa.plan import plan_cfa
-from gridgen.schedules.cfa.work import cfa_work
+from gridgen.schedules.cfa.plan import cfa_work, plan_cfa
 from gridgen.schedules.team.plan import ScanPlan, plan_scan
 from helpers.cfa import CFA_KERNELS
 from helpers.scan import SCANS, tree_of

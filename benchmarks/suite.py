@@ -105,6 +105,8 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--slowest", type=int, default=25, help="print so many tests")
     options = parser.parse_args(arguments)
     setup = time_of_setup(options.extras) if options.extras else 0.0
+    # Else every process that a test starts would compile its modules anew.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sums = Sums()
     before = seconds()
     with tempfile.TemporaryDirectory() as folder:

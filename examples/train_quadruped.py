@@ -2,8 +2,8 @@
 
     python examples/train_quadruped.py [--robots 512] [--steps 1500000] [--plant own]
 
-``ForStableBaselines`` makes a vector environment of Gymnasium a ``VecEnv`` of Stable-Baselines3:
-the whole batch is one call, where that library's own classes call one environment after the other.
+``gridgen.envs.stable_baselines`` makes a vector environment of Gymnasium a ``VecEnv`` of that
+library: the whole batch is one call, where its own classes call one environment after the other.
 Needs the packages ``gymnasium``, ``stable-baselines3`` and ``mujoco``.
 """
 
@@ -19,70 +19,12 @@ import plants
 import quadruped
 import torch
 from batch_environment import PERIOD, REACH, QuadrupedVectorEnv
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 from stable_baselines3 import PPO
-from stable_baselines3.common.vec_env import VecEnv, VecMonitor
+from stable_baselines3.common.vec_env import VecMonitor
 
-
-class ForStableBaselines(VecEnv):
-    """A vector environment of Gymnasium, in the mode ``SAME_STEP``, for Stable-Baselines3."""
-
-    def __init__(self, environment: VectorEnv[Any, Any, Any]) -> None:
-        mode = environment.metadata.get("autoreset_mode")
-        if mode != AutoresetMode.SAME_STEP:
-            raise ValueError(f"autoreset_mode is {mode}; Stable-Baselines3 needs SAME_STEP")
-        self.environment = environment
-        self.actions: NDArray[Any] | None = None
-        spaces = environment.single_observation_space, environment.single_action_space
-        super().__init__(environment.num_envs, *spaces)
-
-    def reset(self) -> NDArray[Any]:
-        """Return the first observations; ``seed(number)`` before it is the batch's seed."""
-        observations, _ = self.environment.reset(seed=self._seeds[0])
-        self._reset_seeds()
-        return observations
-
-    def step_async(self, actions: NDArray[Any]) -> None:
-        """Note the actions."""
-        self.actions = actions
-
-    def step_wait(
-        self,
-    ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_], list[dict[str, Any]]]:
-        """Take a step; infos have what Stable-Baselines3 requires at ends of episodes."""
-        observations, rewards, terminations, truncations, infos = self.environment.step(
-            self.actions
-        )
-        each: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
-        ended = terminations | truncations
-        for index in np.flatnonzero(ended):
-            each[index]["terminal_observation"] = infos["final_obs"][index]
-            each[index]["TimeLimit.truncated"] = bool(truncations[index])
-        return observations, rewards, ended, each
-
-    def close(self) -> None:
-        """Close the environment."""
-        self.environment.close()
-
-    def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-        """Return an attribute of the environment, once for each robot."""
-        return [getattr(self.environment, attr_name)] * len(list(self._get_indices(indices)))
-
-    def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-        """Set an attribute of the environment, which all robots share."""
-        setattr(self.environment, attr_name, value)
-
-    def env_method(
-        self, method_name: str, *method_args: Any, indices: Any = None, **method_kwargs: Any
-    ) -> list[Any]:
-        """Call a method of the environment, which all robots share; return its result for each."""
-        result = getattr(self.environment, method_name)(*method_args, **method_kwargs)
-        return [result] * len(list(self._get_indices(indices)))
-
-    def env_is_wrapped(self, wrapper_class: type[Any], indices: Any = None) -> list[bool]:
-        """Return that no robot has a wrapper of its own."""
-        return [False] * len(list(self._get_indices(indices)))
+import gridgen.envs
 
 
 def train(robots: int, steps: int, widths: Sequence[int] = (128, 128), seed: int = 0) -> PPO:
@@ -91,7 +33,7 @@ def train(robots: int, steps: int, widths: Sequence[int] = (128, 128), seed: int
     batch = QuadrupedVectorEnv(robots, autoreset_mode=AutoresetMode.SAME_STEP)
     model = PPO(
         "MlpPolicy",
-        VecMonitor(ForStableBaselines(batch)),
+        VecMonitor(gridgen.envs.stable_baselines(batch)),
         learning_rate=1e-3,
         n_steps=24,
         batch_size=6 * robots,

@@ -24,7 +24,7 @@ from gridgen.backends.cpu.compiler import host_compiler
 from gridgen.progress import QUIET_VARIABLE
 
 # Tests allocate millions of objects, almost none in a circle: Python's collector takes a third of
-# the time by default. Its limit stays below that of `gridgen.collector`, which tests compare.
+# the time by default. Its limit stays below that of `gridgen.modules`, which tests compare.
 gc.set_threshold(1_000_000, *gc.get_threshold()[1:])
 
 # A slow machine would add reports to the output that tests compare.

@@ -46,6 +46,7 @@ STAGES = (
     "modules",
     "compiler",
     "batch",
+    "envs",
     "wheel",
     "commands",
     "__main__",

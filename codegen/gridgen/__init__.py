@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gridgen.compiler import generate, load
     from gridgen.control.costs import Cost, TrajectoryCost, trajectory_cost
     from gridgen.control.ilqr import IlqrResult, ilqr
+    from gridgen.envs.vector import VectorEnv
     from gridgen.errors import (
         CompileError,
         DeviceError,
@@ -67,6 +68,7 @@ __all__ = [
     "ShapeError",
     "TrajectoryCost",
     "UrdfError",
+    "VectorEnv",
     "__version__",
     "base_parameters",
     "generate",
@@ -91,6 +93,7 @@ _HOMES = {
     "IlqrResult": "gridgen.control.ilqr",
     "Robot": "gridgen.robot",
     "TrajectoryCost": "gridgen.control.costs",
+    "VectorEnv": "gridgen.envs.vector",
     "base_parameters": "gridgen.identification",
     "generate": "gridgen.compiler",
     "ilqr": "gridgen.control.ilqr",

@@ -52,6 +52,7 @@ class Batch:
     Attributes:
         model: the ``MjModel``.
         robot: the robot that computes, in MuJoCo's coordinates.
+        integrator: that of the model, by gridgen's name.
         time:  of each simulation (nsim,) [s].
         qpos, qvel, ctrl, qfrc_applied: state and inputs, (nsim, nq), (nsim, nv), (nsim, nu) and
                (nsim, nv), in the order of the model.
@@ -80,12 +81,12 @@ class Batch:
             raise OptionError(f"nsim is {show_value(nsim)}; give a number of simulations")
         kind, disabled = mujoco.mjtIntegrator, mujoco.mjtDisableBit
         is_explicit = model.opt.disableflags & disabled.mjDSBL_EULERDAMP
-        self._integrator = {
+        self.integrator = {
             int(kind.mjINT_EULER): "semi_implicit" if is_explicit else "implicit",
             int(kind.mjINT_IMPLICITFAST): "implicit",
             int(kind.mjINT_RK4): "rk4",
         }.get(int(model.opt.integrator), "")
-        if not self._integrator:
+        if not self.integrator:
             raise OptionError(
                 f"the model's integrator is number {int(model.opt.integrator)}, which gridgen does "
                 "not have; set Euler, implicitfast or RK4"
@@ -93,6 +94,12 @@ class Batch:
         defaults = {"contact": True, "joint_dynamics": True, "actuators": True}
         defaults["sensors"] = model.nsensor > 0
         self.model, self.nsim, self.nthread = model, nsim, nthread
+        begins = {int(mujoco.mjtJoint.mjJNT_FREE): 3, int(mujoco.mjtJoint.mjJNT_BALL): 0}
+        self._quaternions = [
+            slice(adr + begins[kind], adr + begins[kind] + 4)
+            for kind, adr in zip(model.jnt_type.tolist(), model.jnt_qposadr.tolist(), strict=True)
+            if kind in begins
+        ]
         self._options = {**defaults, "convention": "mujoco", **options}
         self._mujoco, self._dtype = mujoco, np.dtype(dtype)
         self._expanded: dict[str, Array] = {}
@@ -172,6 +179,9 @@ class Batch:
         if name not in _FIELDS:
             near = similar(name, _FIELDS) or tuple(_FIELDS)
             raise OptionError(f"{show_value(name)} cannot vary; the nearest are {', '.join(near)}")
+        kinds = self.model.actuator_trntype[self._driven]
+        if name == "actuator_gear" and (kinds == self._mujoco.mjtTrn.mjTRN_SITE).any():
+            raise OptionError(f"{name} cannot vary: an actuator at a site has six gears")
         if name not in self._expanded:
             own = self.model.opt.gravity if name == "opt.gravity" else getattr(self.model, name)
             before = dict(self._expanded)
@@ -183,6 +193,30 @@ class Batch:
                 raise
         return self._expanded[name]
 
+    def inputs(self, ids: ArrayLike | None = None) -> tuple[Array, Array, Array, dict[str, Any]]:
+        """Return the arguments of functions of ``robot`` for the present states.
+
+        Args:
+            ids: as in ``step``.
+
+        Returns:
+            q, qd, tau: (B, nq) with unit quaternions, (B, nv), (B, nv).
+            options:    ``ctrl`` (B, nu), and the inputs of expanded fields.
+        """
+        rows = self._rows(ids)
+        q, qd, tau, ctrl = (
+            self._arrays[name][rows] for name in ("qpos", "qvel", "qfrc_applied", "ctrl")
+        )
+        for place in self._quaternions:  # MuJoCo takes those of any length
+            length = np.linalg.norm(q[:, place], axis=1, keepdims=True)
+            if (np.abs(length - 1.0) > 100.0 * np.finfo(q.dtype).eps).any():
+                q = q.copy()
+                q[:, place] /= length
+        options: dict[str, Any] = self._inputs(rows)
+        if self._driven:
+            options["ctrl"] = ctrl[:, self._driven]
+        return q, qd, tau, options
+
     def step(self, ids: ArrayLike | None = None, nstep: int = 1) -> None:
         """Advance simulations by substeps of the model's time step, with constant controls.
 
@@ -193,22 +227,19 @@ class Batch:
         Raises:
             ShapeError, OptionError: ``ids`` or ``nstep`` is invalid.
         """
-        rows = self._rows(ids)
-        given = {name: array[rows] for name, array in self._arrays.items()}
-        dt = float(self.model.opt.timestep)
-        ctrl, tau = given["ctrl"][:, None, self._driven], given["qfrc_applied"][:, None]
-        options: dict[str, Any] = {"integrator": self._integrator, "store_every": "last"}
-        if self._driven:
-            options["ctrl"] = ctrl
-        options |= self._inputs(rows)
+        rows, dt = self._rows(ids), float(self.model.opt.timestep)
+        q, qd, tau, options = self.inputs(ids)
         sees = "sensordata" in self._observed
-        if sees:  # each substep is a step, which records its start
-            tau = np.repeat(tau, nstep, axis=1)
-            options |= {"ctrl": np.repeat(ctrl, nstep, axis=1)} if self._driven else {}
+        over = {"tau": tau, **{name: options.pop(name) for name in ("ctrl",) if name in options}}
+        # With sensors each substep is a step, which records its start.
+        times = nstep if sees else 1
+        over = {name: np.repeat(array[:, None], times, axis=1) for name, array in over.items()}
+        options |= {"integrator": self.integrator, "store_every": "last"}
+        if sees:
             options["record"] = ("sensors",)
         else:
             options["substeps"], dt = nstep, dt * nstep
-        q, qd, *seen = self.robot.rollout(given["qpos"], given["qvel"], tau, dt, **options)
+        q, qd, *seen = self.robot.rollout(q, qd, over.pop("tau"), dt, **over, **options)
         self._arrays["qpos"][rows], self._arrays["qvel"][rows] = q, qd
         self.time[rows] += nstep * float(self.model.opt.timestep)
         if sees:
@@ -218,13 +249,8 @@ class Batch:
         """Compute ``sensordata`` of the present states, if it is bound."""
         if "sensordata" not in self._observed:
             return
-        rows = self._rows(ids)
-        given = {name: array[rows] for name, array in self._arrays.items()}
-        options: dict[str, Any] = {**self._inputs(rows)}
-        if self._driven:
-            options["ctrl"] = given["ctrl"][:, self._driven]
-        numbers = self.robot.sensors(given["qpos"], given["qvel"], given["qfrc_applied"], **options)
-        self._observed["sensordata"][rows] = numbers
+        q, qd, tau, options = self.inputs(ids)
+        self._observed["sensordata"][self._rows(ids)] = self.robot.sensors(q, qd, tau, **options)
 
     def reset(self, ids: ArrayLike | None = None, keyframe: ArrayLike = -1) -> None:
         """Reset simulations to the model's initial state, or to keyframes.

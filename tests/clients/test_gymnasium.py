@@ -124,17 +124,7 @@ def test_episodes_are_counted(module: Any) -> None:
 def test_a_policy_is_trained(example: Callable[[str], Any]) -> None:
     pytest.importorskip("stable_baselines3")
     module = example("train_quadruped")
-    with pytest.raises(ValueError, match="SAME_STEP"):
-        module.ForStableBaselines(module.QuadrupedVectorEnv(1))
     batch = module.QuadrupedVectorEnv(2, episode=3, autoreset_mode=AutoresetMode.SAME_STEP)
-    environment = module.ForStableBaselines(batch)
-    environment.seed(0)
-    environment.reset()
-    for _ in range(3):
-        *_, ended, infos = environment.step(np.zeros((2, 12), np.float32))
-    assert ended.all()
-    assert all(info["TimeLimit.truncated"] for info in infos)
-    assert infos[0]["terminal_observation"] in batch.single_observation_space
     model = module.train(4, 2 * 24 * 4, (8,))
     assert model.num_timesteps == 2 * 24 * 4
     plant = module.plants.Own(module.quadruped.load(), module.quadruped.URDF)

@@ -143,7 +143,7 @@ EQUALITIES = {
     "a joint": '<joint joint1="jc" polycoef=".2 1 0 0 0" solref="-200 -30"/>',
     "inactive": '<joint joint1="jc" active="false"/>',
 }
-#: Spheres and boxes, of the robot and of the world.
+#: Spheres, boxes and a cylinder, of the robot and of the world.
 BOXES = """
 <mujoco>
   <compiler angle="radian"/>
@@ -152,6 +152,9 @@ BOXES = """
     <geom name="ball" pos="-0.3 0 0.1" size="0.1" condim="6"/>
     <body name="block" pos="0.2 0.1 0.25" euler="0.1 0.3 0.2">
       <geom type="box" size="0.15 0.1 0.2"/>
+    </body>
+    <body name="post" pos="-0.2 -0.1 0.2" euler="0.2 0.1 0">
+      <geom type="cylinder" size="0.1 0.15"/>
     </body>
     <body name="trunk" pos="0 0 0.5">
       <freejoint/>
@@ -167,7 +170,9 @@ BOXES = """
       <body pos="-0.2 0 0"><joint axis="0 1 0.2"/><geom size="0.07" pos="0 0 -0.2"/></body>
     </body>
   </worldbody>
-  <contact><exclude body1="block" body2="trunk"/></contact>
+  <contact>
+    <exclude body1="block" body2="trunk"/><exclude body1="post" body2="trunk"/>
+  </contact>
 </mujoco>
 """
 #: Convex hulls on a tilted plane: of four points, and of a prism whose faces have seven corners.

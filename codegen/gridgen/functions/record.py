@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from gridgen.functions.arrays import (
     ACTUATOR_INPUTS,
     ARRAYS,
+    BY_PRECISION,
     OPEN,
     OPTIONAL_INPUTS,
     OWN_PARAMETERS,
@@ -228,6 +229,18 @@ def _completed(doc: str, row: Function, order: Iterable[str]) -> str:
     return "\n\n".join((sections[0], *parts)) + "\n"
 
 
+#: Defaults that are not the robot's.
+_DEFAULTS = {
+    "ctrl": "0",
+    "restitution": "0",
+    "weights": "1",
+    **{
+        name: " and ".join(f"{value:.2g} in {dtype}" for dtype, value in values.items())
+        for name, values in BY_PRECISION.items()
+    },
+}
+
+
 def _described(name: str) -> str:
     """Return the text of an argument: its array with the axes, the unit and the default."""
     if name not in ARRAYS:
@@ -238,7 +251,7 @@ def _described(name: str) -> str:
     one = f"({axes}{',' * (len(kind.shape) == 1)}) or " if axes else "a number or "
     text = f"{kind.text}, {one * kind.shared}{batch} [{kind.unit}]"
     if name in ("gravity", *PARAMETERS):
-        text += f". Default: {0 if name == 'ctrl' else 'that of the robot'}."
+        text += f". Default: {_DEFAULTS.get(name, 'that of the robot')}."
     if name in (*OWN_PARAMETERS, "offsets", *ACTUATOR_INPUTS[1:]):
         text += " Requires ``load(parameters=...)``."
     return text

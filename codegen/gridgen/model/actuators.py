@@ -27,6 +27,7 @@ _KINDS: Mapping[str, Mapping[str, float]] = {
 _TERMS = {"gainprm": (1.0, 0.0, 0.0), "biasprm": (0.0, 0.0, 0.0)}
 _RANGES = ("ctrlrange", "forcerange", "actuatorfrcrange")
 _SHARED = ("kind", "joint", "tendon", "link", "name", "gear", "implicit", *_RANGES)
+_STILL = "it acts on joints that are locked"
 #: Keys of the transmission; an actuator has one of them.
 _ENDS = ("joint", "tendon", "link")
 
@@ -57,6 +58,10 @@ def place_actuators(
         return tuple(
             reader.actuator(where, entry) for where, entry in _expanded(source, listed, bodies)
         )
+    entries = [
+        entry if "problem" in entry or reader.can_move(entry) else {**entry, "problem": _STILL}
+        for entry in description.actuators
+    ]
     advice = "gridgen leaves it out: pass its force as tau; ctrl has those of actuator_names"
     description.warn(
         Diagnostic(
@@ -65,12 +70,12 @@ def place_actuators(
             entry["problem"],
             advice,
         )
-        for entry in description.actuators
+        for entry in entries
         if "problem" in entry
     )
     return tuple(
         reader.actuator(f"{source}: actuator {show(entry['name'])}", entry)
-        for entry in description.actuators
+        for entry in entries
         if "problem" not in entry
     )
 
@@ -142,6 +147,14 @@ class _Reader:
         self._tendons, self._bodies = description.tendons, bodies
         self._joints = {body.joint: index for index, body in enumerate(bodies)}
         self._frames = {frame.name: frame for frame in frames}
+
+    def can_move(self, entry: Mapping[str, Any]) -> bool:
+        """Return whether an actuator of the file acts on a joint that is not locked."""
+        if "link" in entry:
+            return self._frames[entry["link"]].body >= 0
+        if "tendon" in entry:
+            return bool(_terms(self._tendons[entry["tendon"]]["joints"], self._bodies))
+        return entry["joint"] in self._joints
 
     def actuator(self, where: str, entry: Mapping[str, Any]) -> Actuator:
         """Return an actuator.

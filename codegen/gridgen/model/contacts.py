@@ -242,7 +242,7 @@ def _of_pair(
     if not found:
         raise OptionError(
             f"{where}: the shapes of {show(links[0])} and {show(links[1])} are neither spheres or "
-            "capsules, nor a sphere and a box; choose other links"
+            "capsules, nor a sphere and a box or cylinder; choose other links"
         )
     return tuple(found)
 

@@ -38,6 +38,7 @@ POINTS: Mapping[tuple[ShapeKind, ShapeKind], int] = {
     (ShapeKind.CAPSULE, ShapeKind.SPHERE): 1,
     (ShapeKind.CAPSULE, ShapeKind.CAPSULE): 1,
     (ShapeKind.BOX, ShapeKind.SPHERE): 1,
+    (ShapeKind.CYLINDER, ShapeKind.SPHERE): 1,
     **{
         (shape, ground): count
         for shape, count in (
@@ -155,7 +156,7 @@ class Contact:
         name:     name in messages.
         solid:    the shape, on which the force acts; the opposite force acts on ``other``.
         other:    what it may touch: a plane; a height field; a sphere or capsule for a sphere or
-                  capsule; a sphere for a box.
+                  capsule; a sphere for a box or a cylinder.
         condim:   dimensions of the contact force: 1 normal; 3 tangential too; 4 a moment about
                   the normal too; 6 moments about the tangents too.
         friction: coefficients of two tangents, the normal's moment, the tangents' moments

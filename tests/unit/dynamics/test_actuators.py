@@ -319,6 +319,18 @@ def test_damping_of_several_joints_is_implicit_with_contacts_only() -> None:
         robot.step(np.eye(1, robot.nq, 6), zeros, zeros, 0.01, integrator="implicit")
 
 
+def test_actuators_of_locked_joints_are_left_out_by_name() -> None:
+    model = pytest.importorskip("mujoco").MjModel.from_xml_string(GLIDER.format(integrator="Euler"))
+    options = RobotOptions(actuators=True, joint_dynamics=True, lock={"a": 0.2, "c": -0.1})
+    with pytest.warns(GridGenWarning, match="locked.*leaves it out.*actuator3"):
+        tree = build_tree(from_model(model), options)
+    assert [one.name for one in tree.actuators] == [f"actuator{k}" for k in (1, 2, 4, 5)]
+    assert [one.name for one in tree.tendons] == ["t2", "t3"]
+    batch = gridgen.Batch(model, 2)
+    with pytest.raises(OptionError, match="at a site has six gears"):
+        batch.expand("actuator_gear")
+
+
 def test_a_thruster_pushes_a_link() -> None:
     rotor = {"link": "trunk", "gear": (0, 0, 1, 0, 0, 0.02), "name": "rotor"}
     robot = gridgen.load(OWN / "quadruped.urdf", floating_base=True, actuators=[rotor])

@@ -8,8 +8,7 @@ from itertools import pairwise
 import pytest
 
 from gridgen.papers.schedules import paper_work
-from gridgen.schedules.cfa.plan import plan_cfa
-from gridgen.schedules.cfa.work import cfa_work
+from gridgen.schedules.cfa.plan import cfa_work, plan_cfa
 from gridgen.schedules.team.operations import lanes_of
 from gridgen.schedules.team.plan import plan_scan
 from helpers.scan import KERNELS, SCANS, tree_of

@@ -34,6 +34,9 @@ from gridgen.symbolic.spatial import (
     transpose,
 )
 
+#: Shapes whose nearest pairs ``max_pairs`` selects.
+ROUND = {ShapeKind.SPHERE, ShapeKind.CAPSULE}
+
 
 @dataclass(frozen=True)
 class Pressed:
@@ -93,8 +96,7 @@ class SoftConstraints:
         many: list[int] = []
         for number in range(len(contacts)) if chosen is None else sorted(chosen):
             contact = contacts[number]
-            is_pair = isinstance(contact.other, Solid)
-            kind = kind_of(contact) if is_pair and ShapeKind.BOX not in contact.kinds else number
+            kind = kind_of(contact) if {*contact.kinds} <= ROUND else number
             kinds.setdefault(kind, []).append(number)
             if self._has_own_columns(contact):
                 many.append(number)

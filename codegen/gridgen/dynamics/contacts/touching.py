@@ -284,13 +284,17 @@ def _of_segments(frame: Constraints, contact: Contact, radius: Scalar) -> Iterat
     yield replace(found, distance=scalars.select(test, found.distance, scalars.constant(FAR)))
 
 
-def _of_box_and_sphere(frame: Constraints, contact: Contact, radius: Scalar) -> Iterator[Touch]:
-    """Yield the contact of a sphere at the point of a box that is nearest to it."""
+def _of_solid_and_sphere(frame: Constraints, contact: Contact, radius: Scalar) -> Iterator[Touch]:
+    """Yield the contact of a sphere at the point of a box or cylinder that is nearest to it."""
     scalars, axes, path, radii, solids = _pair(frame, contact, radius)
-    ball, box = (frame.shape(axes, one) for one in solids)
-    own = apply(transpose(box.R), sub(ball.p, box.p))
-    toward, length = _to_box(own, contact.solid, scalars)
-    normal = apply(box.R, toward)
+    ball, solid = (frame.shape(axes, one) for one in solids)
+    own = apply(transpose(solid.R), sub(ball.p, solid.p))
+    if contact.kinds[0] is ShapeKind.BOX:
+        toward, length = _to_box(own, contact.solid, scalars)
+    else:
+        toward, length = _to_cylinder(own, contact.solid, radius, scalars)
+        radii = radii[0], scalars.constant(0.0)
+    normal = apply(solid.R, toward)
     nearest = add(ball.p, scale(length, normal))
     yield _touch(frame, axes, path, (nearest, normal, length), radii, lambda found: found)
 
@@ -425,6 +429,31 @@ def _to_box(point: Vector, box: Solid, scalars: Scalars) -> tuple[Vector, Scalar
     return (x, y, z), scalars.select(test, -gap, length)
 
 
+def _to_cylinder(
+    point: Vector, cylinder: Solid, radius: Scalar, scalars: Scalars
+) -> tuple[Vector, Scalar]:
+    """Return the same of a cylinder as ``_to_box`` of a box."""
+    one, zero = scalars.constant(1.0), scalars.constant(0.0)
+    x, y, z = point
+    square = x * x + y * y
+    test = square - TINY
+    side = scalars.sqrt(scalars.select(test, one, square))
+    outward = (scalars.select(test, one, x / side), scalars.select(test, zero, y / side))
+    sign = scalars.select(z, -one, one)
+    across = scalars.select(test, zero, side) - radius
+    along = sign * z - scalars.constant(cylinder.half_lengths[2])
+    # Beyond an edge; otherwise at an end, or at the side.
+    square = across * across + along * along
+    inside = scalars.select(across, across, scalars.select(along, along, square - TINY))
+    length = scalars.sqrt(scalars.select(inside, one, square))
+    at_end = across - along
+    first = scalars.select(inside, scalars.select(at_end, zero, one), across / length)
+    second = scalars.select(inside, scalars.select(at_end, one, zero), along / length)
+    length = scalars.select(inside, scalars.select(at_end, along, across), length)
+    first, second = -first, -(sign * second)
+    return (first * outward[0], first * outward[1], second), length
+
+
 def _nearest(
     apart: Vector,
     first: Sequence[Vector],
@@ -503,7 +532,8 @@ _TOUCHES: Mapping[tuple[ShapeKind, ShapeKind], Callable[..., Iterator[Touch]]] =
         for first in (ShapeKind.SPHERE, ShapeKind.CAPSULE)
         for second in (ShapeKind.SPHERE, ShapeKind.CAPSULE)
     },
-    (ShapeKind.BOX, ShapeKind.SPHERE): _of_box_and_sphere,
+    (ShapeKind.BOX, ShapeKind.SPHERE): _of_solid_and_sphere,
+    (ShapeKind.CYLINDER, ShapeKind.SPHERE): _of_solid_and_sphere,
     **{
         (shape, ground): _on_ground
         for shape, ground in POINTS

@@ -170,7 +170,7 @@ def _gap(model: Any, a: int, b: int, pair: int) -> str | None:
         return f"contacts of shapes without a volume or convex hull with {name}"
     if pair_of(first, second):
         return None
-    return "contacts of other shapes than spheres, capsules, and spheres with boxes"
+    return "contacts of other shapes than spheres, capsules, and spheres with boxes or cylinders"
 
 
 def _in_order(model: Any, a: int, b: int) -> tuple[int, int]:

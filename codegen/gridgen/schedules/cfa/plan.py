@@ -8,14 +8,15 @@ update each block (docs/cfa.md).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from gridgen.dynamics.cfa import Unknown, refusal, unknowns
 from gridgen.errors import ModelError
-from gridgen.kernel import WARP
+from gridgen.kernel import WARP, Work
 from gridgen.model.tree import KinematicTree
+from gridgen.schedules.scan.kernels import SCAN_KERNELS
 from gridgen.schedules.team.plan import SHARED_BYTES, ScanPlan
 
 SMALLEST_LIMIT = 3
@@ -271,3 +272,35 @@ def plan_cfa(scan: ScanPlan) -> CfaPlan:
         raise ModelError(f"{tree.source}: {reason}")
     joined = [bool(unknowns(body)) for body in tree.bodies]
     return CfaPlan(scan, plan_elimination(tree.parents, joined))
+
+
+def cfa_work(plan: CfaPlan) -> Work:
+    """Return the work of the constraint-force algorithm, once refined (docs/cfa.md)."""
+    from gridgen.schedules.scan.work import scan_work  # these trace the operators of a body
+    from gridgen.schedules.team import operations as of
+
+    size, rounds = plan.size, plan.elimination.rounds
+    scan, couplings = plan.scan, plan.elimination.couplings
+    column = 2 * of.ACCELERATE + of.TO_ANCESTOR + of.TO_BODY
+    formed = size * column * (len(plan.elimination.order) + len(couplings))
+    factored = len(plan.elimination.order) * size**3 // 6 + len(couplings) * size**3 // 2
+    changed = sum(
+        _products(round_.diagonal) * size * size * (size + 1) // 2
+        + _products(round_.coupled) * size**3
+        for round_ in rounds
+    )
+    applied = size * size * (len(plan.elimination.order) + 2 * len(couplings))
+    accelerated = of.each(scan, of.TO_ANCESTOR + of.ACCELERATE + of.TO_BODY) + Work(0, 0, 1)
+    solved = of.divided(scan, applied, 2 * len(rounds)) + accelerated
+    return (
+        scan_work(scan, SCAN_KERNELS["bias_forces_scan"])
+        + of.divided(scan, formed, 1)
+        + of.divided(scan, factored + changed, 2 * len(rounds))
+        + solved
+        + solved
+        + accelerated
+    )
+
+
+def _products(updates: Iterable[Update]) -> int:
+    return sum(len(update.products) for update in updates)

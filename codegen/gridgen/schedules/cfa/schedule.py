@@ -8,7 +8,7 @@ from typing import Any
 
 from gridgen.dynamics.cfa import refusal
 from gridgen.kernel import Kernel, KernelKey, TeamLaunch, Work
-from gridgen.schedules.cfa.plan import CfaPlan, plan_cfa
+from gridgen.schedules.cfa.plan import CfaPlan, cfa_work, plan_cfa
 from gridgen.schedules.cfa.view import CfaFunctionView, cfa_function_view, cfa_view
 from gridgen.schedules.scan.view import scan_view
 from gridgen.schedules.team.schedule import TeamKernel, Teams, TeamSchedule
@@ -45,8 +45,6 @@ class CfaSchedule(TeamSchedule[TeamKernel]):
 
     def work(self, key: KernelKey) -> Work:
         """Return the work of a kernel per state; see ``Schedule``."""
-        from gridgen.schedules.cfa.work import cfa_work  # traces the operators of a body
-
         return cfa_work(self.plan)
 
     def _refusal(self, row: TeamKernel) -> str | None:

@@ -383,7 +383,8 @@ private:
 constexpr int64 packs_on_stack = GRIDGEN_STACK_BYTES / 8 * 3, rows_on_stack = GRIDGEN_STACK_BYTES / 4;
 template <class X> class OnStack {
 public:
-    explicit operator bool() const { return true; }
+    // Not const: GCC would warn that its object may not be initialized.
+    explicit operator bool() { return true; }
     X* operator->() { return &x_; }
 
 private:
