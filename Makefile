@@ -46,7 +46,7 @@ prove: $(PROVE_READY) ## prove for every launch that kernels stay in bounds; fin
 	$(PYTEST) -m "exhaustive or not exhaustive" tests/prove
 
 mutants: $(PROVE_READY) ## plant faults, and run the tests that must find them; a part: SHARE=1/16
-	$(BIN)/python tests/mutants.py --share $(or $(SHARE),1/1) $(if $(OUTPUT),--output $(OUTPUT))
+	$(BIN)/python tests/mutants.py --share $(or $(SHARE),1/1) $(if $(EACH),--each $(EACH)) $(if $(OUTPUT),--output $(OUTPUT))
 
 gpu-test: ## test the cuda backend on this machine's GPU, with the packages there are
 	PYTHONPATH=codegen GRIDGEN_CACHE_DIR="$(GPU_CACHE)" GRIDGEN_REQUIRE_GPU=1 \

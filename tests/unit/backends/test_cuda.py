@@ -248,7 +248,7 @@ def test_what_was_prepared_for_arrays_anywhere_is_told_where_they_lie(monkeypatc
     assert devices.parameters == [*expected[78], *expected[77]]
 
 
-@pytest.mark.parametrize("cached", ["sm_90", "compute_80", None])
+@pytest.mark.parametrize("cached", ["sm_90", "compute_50", None])
 def test_without_a_compiler_what_is_cached_for_the_device_is_loaded(monkeypatch, cached):
     def missing():
         raise CompileError("NVRTC is not usable")

@@ -10,12 +10,13 @@ from gridgen.backends.interface import (
     DEFAULT_SHARED_BYTES,
     THREAD_SCHEDULE,
     Dtype,
+    Launch,
     Rows,
     Sources,
     ThreadLaunch,
     launch_of,
 )
-from gridgen.backends.layouts import LayoutKernel
+from gridgen.backends.layouts import LayoutKernel, in_any_layout
 
 FILES = {
     "arm.cu": '#include "arm.cuh"\n',
@@ -35,6 +36,19 @@ def test_a_unit_takes_what_it_includes_and_nothing_else():
     assert sorted(cpu.files) == ["arm.cuh", "arm_simd.h", "call.h", "math.cuh"]
     assert cpu.files.items() <= FILES.items()
     assert sources.included_by("int x;").files == {}
+
+
+def test_a_kernel_with_arrays_in_rows_has_two_forms():
+    sources = Sources("arm", FILES, rows={"f": ROWS})
+    assert sources.forms("f") == (False, True)
+    assert sources.forms("g") == (False,)
+    assert isinstance(in_any_layout(sources, "f", lambda rows: rows), LayoutKernel)
+    assert in_any_layout(sources, "g", lambda rows: rows) is False
+
+
+@pytest.mark.parametrize("threads", [1, 1024])
+def test_a_block_has_one_thread_to_1024(threads):
+    assert Launch(threads, 1).threads_per_block == threads
 
 
 def test_the_digest_of_a_unit_follows_its_files_alone():

@@ -11,6 +11,7 @@ import pytest
 import gridgen
 from gridgen.errors import ShapeError
 from gridgen.runtime.arrays import staging
+from gridgen.runtime.arrays.layout import meet
 from gridgen.runtime.calls.compiled import Compiled
 
 COUNT = 1000
@@ -236,3 +237,9 @@ def test_rollouts_take_their_states_in_parts(
     start[...] = q
     two_link.rollout(start, qd, tau, 0.01, out=path)
     np.testing.assert_array_equal(path[0], expected[0])
+
+
+def test_arrays_that_touch_do_not_overlap():
+    assert not meet((0, 8), (8, 16))
+    assert not meet((8, 16), (0, 8))
+    assert meet((0, 9), (8, 16))

@@ -55,7 +55,7 @@ class CudaBackend(Backend):
 
     def __init__(self, *, cache: BuildCache | None = None) -> None:
         self._cupy = require_device()
-        self._cache = cache or BuildCache()
+        self._cache = cache
 
     @staticmethod
     def require() -> None:
