@@ -383,7 +383,7 @@ private:
 constexpr int64 packs_on_stack = GRIDGEN_STACK_BYTES / 8 * 3, rows_on_stack = GRIDGEN_STACK_BYTES / 4;
 template <class X> class OnStack {
 public:
-    explicit operator bool() const { return true; }
+    explicit operator bool() { return true; }  // not const: GCC would report an uninitialized read
     X* operator->() { return &x_; }
 
 private:
