@@ -111,6 +111,7 @@ HERE = {
         "--whole 4",
         "chain",
     ),
+    r"python benchmarks/machines.py.*": ("--robots arm7 --machines aarch64-linux", "same bits"),
     r"python benchmarks/real_time.py.*": (
         "--robots arm7 --functions mass_matrix --calls 1000",
         "arm7 mass matrix",
