@@ -34,7 +34,7 @@ def stepper(environments: gymnasium.vector.VectorEnv) -> Callable[[], object]:
 
 
 def limited(call: Callable[[], object], threads: int) -> None:
-    """Call with so many threads."""
+    """Call a function with a number of threads."""
     with limited_threads(threads):
         call()
 

@@ -102,7 +102,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("tests", nargs="*", help="folders whose tests run; all by default")
     parser.add_argument("--extras", help="set up an environment too, with these extras")
     parser.add_argument("--output", type=Path, help="write the table to this file, as CSV")
-    parser.add_argument("--slowest", type=int, default=25, help="print so many tests")
+    parser.add_argument("--slowest", type=int, default=25, help="number of tests to print")
     options = parser.parse_args(arguments)
     setup = time_of_setup(options.extras) if options.extras else 0.0
     # Else every process that a test starts would compile its modules anew.

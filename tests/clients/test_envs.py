@@ -171,9 +171,12 @@ def test_invalid_arguments_are_named() -> None:
     for mask, error in (([True], ShapeError), ([1, 0], OptionError), ([False] * 2, OptionError)):
         with pytest.raises(error, match="reset_mask"):
             batch.reset(options={"reset_mask": np.array(mask)})
+    with pytest.raises(TypeError, match="evaluate"):
+        gridgen.VectorEnv(batch.batch.model)
+    own = type("Own", (gridgen.VectorEnv,), {"evaluate": Pole.evaluate})
     for options in ({"frame_skip": 0}, {"max_episode_steps": 0}, {"max_episode_steps": 1.5}):
         with pytest.raises(OptionError, match="give a positive number"):
-            gridgen.VectorEnv(batch.batch.model, **options)
+            own(batch.batch.model, **options)
     assert np.array_equal(batch.batch.qpos, before)
 
 

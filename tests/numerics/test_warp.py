@@ -219,6 +219,7 @@ def test_nvrtc_compiles_them_with_few_spills(arch, dtype, function):
     [
         ("two_link", ALL, "forward_dynamics_gradient_warp", "thread"),
         ("cart_pole", ALL, "forward_dynamics_aba_warp", "thread"),
+        ("two_link", ALL, "forward_dynamics_gradient_warp", "address,undefined"),
         *rarely(
             *(
                 (name, options, function, sanitize)

@@ -8,6 +8,7 @@ import numpy as np
 
 from gridgen.batch import Array, Batch
 from gridgen.errors import OptionError
+from gridgen.model.readers.mujoco_fields import joints_of
 
 #: Sensors of a body, at its center of mass, in the order of their numbers.
 _KINDS = (
@@ -40,10 +41,10 @@ class Bodies:
         self._rotations = [k + 3 * (kind == 0) for kind, k in kinds if kind < 2]
         self._tendons = np.zeros((model.ntendon, model.njnt))
         for t in range(model.ntendon):
-            for k in range(model.tendon_adr[t], model.tendon_adr[t] + model.tendon_num[t]):
-                if model.wrap_type[k] != 1:
-                    raise OptionError(f"tendon {t} is not fixed; leave it out of the model")
-                self._tendons[t, model.wrap_objid[k]] = model.wrap_prm[k]
+            if not (factors := joints_of(model, t)):
+                raise OptionError(f"tendon {t} is not fixed; leave it out of the model")
+            for joint, factor in factors.items():
+                self._tendons[t, joint] = factor
         self._tendons = self._tendons[:, joints]
 
     def forward(self, batch: Batch, rows: Array | None) -> dict[str, Array]:

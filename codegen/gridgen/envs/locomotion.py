@@ -90,12 +90,10 @@ class Locomotion(VectorEnv):
         for k in rows:
             random, (nq, nv) = self._generators[k], (batch.model.nq, batch.model.nv)
             batch.qpos[k] += random.uniform(-scale, scale, nq)
-            is_normal = self.IS_NORMAL
-            batch.qvel[k] += (
-                scale * random.standard_normal(nv)
-                if is_normal
-                else random.uniform(-scale, scale, nv)
-            )
+            if self.IS_NORMAL:
+                batch.qvel[k] += scale * random.standard_normal(nv)
+            else:
+                batch.qvel[k] += random.uniform(-scale, scale, nv)
         self.derive(rows)
         self._before[rows] = self.marks()[rows]
         return self.describe()

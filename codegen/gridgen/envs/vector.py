@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from functools import cached_property
 from typing import Any
 
@@ -23,7 +24,7 @@ except ImportError as error:
     ) from error
 
 
-class VectorEnv(Gymnasium):  # type: ignore[misc]
+class VectorEnv(Gymnasium, ABC):  # type: ignore[misc]
     """Environments of one MuJoCo model, each a simulation of a ``Batch``.
 
     A subclass overrides ``observe``, ``evaluate`` and ``begin``, and ``advance`` if actions are not
@@ -101,12 +102,12 @@ class VectorEnv(Gymnasium):  # type: ignore[misc]
         """Return the observations of the present states (num_envs, n)."""
         return np.concatenate([self.batch.qpos, self.batch.qvel], axis=1)
 
+    @abstractmethod
     def evaluate(self, actions: Array) -> tuple[Array, Array, dict[str, Array]]:
         """Return rewards, terminations and infos of a step, (num_envs,) each.
 
         Environments whose state is not finite terminate in any case.
         """
-        raise NotImplementedError(f"{type(self).__name__} has no method evaluate")
 
     def seed(self, seed: int | None, rows: Array) -> None:
         """Seed the random numbers of environments that are reset."""

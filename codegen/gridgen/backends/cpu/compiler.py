@@ -163,7 +163,9 @@ def _identify(command: tuple[str, ...], program: str | None, cache: BuildCache) 
     if file is None or kind is None:
         identity = _probe(command)
     else:
-        key = cache_key(kind="compiler", command=command, file=file, processor=kind)
+        # The kind names the words, so that texts with other words have other keys.
+        known = "digest, version of GCC, flags"
+        key = cache_key(kind=known, command=command, file=file, processor=kind)
         identity = cache.text(key, functools.partial(_probe, command))
     if identity is None:
         return None
